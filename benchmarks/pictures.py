@@ -129,8 +129,8 @@ def page(path: Path) -> None:
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as tools:
         command(["show", "--out", f"{folder}/page.html"])
         browser = tools.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
-        tab = browser.new_page(viewport={"width": 1180, "height": 1210})
-        tab.goto(f"file://{folder}/page.html")
+        tab = browser.new_page(viewport={"width": 1280, "height": 900})
+        tab.goto(f"file://{folder}/page.html#shares")
         tab.screenshot(path=path)
         browser.close()
 

@@ -117,6 +117,9 @@ def _add_story(group: argparse._ArgumentGroup) -> None:
         help="of the page without an input, only this chapter: %(choices)s; may be repeated",
     )
     group.add_argument(
+        "--slides", action="store_true", help="one chapter a screen, with the arrow keys on and back"
+    )
+    group.add_argument(
         "--language",
         choices=LANGUAGES,
         default="en",
@@ -146,7 +149,9 @@ def _page(args: argparse.Namespace) -> HtmlPage:
         queries, keys = labels_of(args, (None, None))
         return page(weights, query_labels=queries, key_labels=keys, title=args.title)
     if not args.files and first_given(args, (*_INPUT, *_ATTENTION, *_LABELS)) is None:
-        return HtmlPage(story(args.section, args.language), title=args.title, language=args.language)
+        return HtmlPage(
+            story(args.section, args.language), title=args.title, language=args.language, slides=args.slides
+        )
     return _input(given(args), args.title)
 
 

@@ -24,9 +24,19 @@ LANGUAGES = tuple(sorted(path.name.removesuffix(".json") for path in _FOLDER.ite
 
 @cache
 def texts(language: str) -> dict[str, Any]:
-    """Return all texts of pages in a language."""
+    """Return all texts of pages in a language; those that it does not have are English."""
     known: dict[str, Any] = json.loads(_FOLDER.joinpath(f"{language}.json").read_text("utf-8"))
-    return known
+    return known if language == "en" else _completed(texts("en"), known)
+
+
+def _completed(english: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:
+    """Return English texts with those of another language in their place; questions are the titles of their answers."""
+    merged = {
+        name: _completed(text, known[name]) if isinstance(text, dict) and name != "questions" else known[name]
+        for name, text in english.items()
+        if name in known
+    }
+    return {**english, **merged}
 
 
 TEXTS = texts("en")

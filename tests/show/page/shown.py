@@ -10,6 +10,7 @@ import numpy as np
 import regard
 
 WORDS = np.array([[1.0, 0, 0], [0, 1, 0], [1, 1, 0], [0, 0, 1]])
+DIGITS = 2  # after the point, until a reader asks for more
 LEGACY = np.random.RandomState(42)
 WEIGHTS = [LEGACY.randint(3, size=(3, 3)).astype(float) for _ in range(3)]
 
@@ -44,7 +45,7 @@ def texts(rows: Any, digits: int | None = None) -> list[list[str]]:
     """The numbers of a table as they are shown: whole ones without a point, if all are whole."""
     array = np.atleast_2d(np.asarray(rows, dtype=float))
     finite = array[np.isfinite(array)]
-    own = (0 if np.all(finite == np.rint(finite)) else 4) if digits is None else digits
+    own = (0 if np.all(finite == np.rint(finite)) else DIGITS) if digits is None else digits
     return [[written(x, own) for x in row] for row in array]
 
 
@@ -71,7 +72,7 @@ def row(tab: Any, name: str) -> list[str]:
 def agrees(tab: Any, attention: Any, picked: int = 0) -> None:
     """Every number of the page is that of an attention."""
     assert table(tab, "Scores") == texts(attention.scores)
-    assert table(tab, "Weights of") == weight_texts(attention, 3)
+    assert table(tab, "Weights of") == weight_texts(attention, DIGITS)
     assert table(tab, "Context") == texts(attention.context)
     assert row(tab, "score") == texts(attention.scores[picked])[0]
     hidden = np.isneginf(attention.logits[picked])

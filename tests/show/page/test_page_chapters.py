@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +21,9 @@ NAMES = [chapter.name for chapter in CHAPTERS]
 
 
 def shape(value: Any) -> Any:
-    """The names of texts, and the values that they fill in."""
+    """The names of texts, and the values that they fill in; a question is the name of its answer."""
     if isinstance(value, dict):
-        return {name: shape(part) for name, part in value.items()}
+        return {name: len(part) if name == "questions" else shape(part) for name, part in value.items()}
     if isinstance(value, list):
         return [shape(part) for part in value]
     return sorted(re.findall(r"\{\w+\}", value)) if isinstance(value, str) else value
@@ -29,10 +31,20 @@ def shape(value: Any) -> Any:
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_a_language_has_the_texts_of_english(language: str) -> None:
-    assert texts(language).keys() == texts("en").keys()
+    """The same names, as many answers and questions, and the same values to fill in."""
     assert list(texts(language)["chapters"]) == [chapter.name for chapter in (*CHAPTERS, *ALONE)]
-    for part in ("chapters", "page", "predict", "steps", "scores", "terms", "why"):
-        assert shape(texts(language)[part]) == shape(texts("en")[part]), part
+    for name, part in texts("en").items():
+        if name not in ("scores", "logit", "normalize", "questions"):
+            assert shape(texts(language)[name]) == shape(part), name
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_page_of_a_language_is_written(language: str, tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    assert main(["show", "--language", language, "--slides", "--out", str(path)]) == 0
+    page = path.read_text("utf-8")
+    assert f'<html lang="{language}">' in page
+    assert texts(language)["chapters"]["why"]["title"] in page
 
 
 def test_lengths_are_those_that_were_measured() -> None:
@@ -160,3 +172,43 @@ def test_a_printed_chapter_begins_a_sheet_and_can_be_printed_alone(page: Any) ->
     )
     assert breaks[1:] == ["page"] * (len(NAMES) - 1)
     assert not page.locator(".rail").is_visible()
+
+
+@pytest.mark.slow
+def test_slides_show_one_chapter_and_the_arrow_keys_go_on_and_back(opened: Any) -> None:
+    tab = opened(HtmlPage(story(), slides=True), width=1280, height=720)
+    shown = "[...document.querySelectorAll('section.chapter')].filter((x) => x.offsetHeight).map((x) => x.id)"
+    assert tab.evaluate(shown) == NAMES[:1]
+    for key, name in (("ArrowRight", NAMES[1]), ("ArrowRight", NAMES[2]), ("ArrowLeft", NAMES[1])):
+        tab.keyboard.press(key)
+        assert tab.evaluate(shown) == [name]
+    tab.locator(f'.rail a[href="#{NAMES[-1]}"]').click()
+    tab.keyboard.press("ArrowRight")  # there is no other
+    assert tab.evaluate(shown) == NAMES[-1:]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["why", "shares"])
+def test_a_chapter_has_no_more_than_120_words(opened: Any, name: str) -> None:
+    tab = opened(HtmlPage(story([name])), width=1280, height=800)
+    prose = "[...document.querySelectorAll('.chapter :is(h2, p:not(.hidden-text))')].filter((x) => x.checkVisibility())"
+    assert len(tab.evaluate(f"{prose}.map((x) => x.innerText).join(' ').split(/\\s+/)")) <= 120
+
+
+@pytest.mark.slow
+def test_a_table_that_goes_on_has_its_head_on_each_sheet(opened: Any, tmp_path: Path) -> None:
+    pdftotext = shutil.which("pdftotext")
+    if pdftotext is None:
+        pytest.skip("no pdftotext on the path: apt-get install poppler-utils")
+    tab = opened(HtmlPage(story(["shares"])))
+    tab.locator(".drawer[data-part=steps] summary").click()
+    tab.pdf(path=tmp_path / "page.pdf", format="A5")
+    done = subprocess.run([pdftotext, "-layout", tmp_path / "page.pdf", "-"], capture_output=True, text=True)
+    sheets = [
+        sheet
+        for sheet in done.stdout.split("\f")
+        if re.search(r"^(key|exp|weight|value|logit) ", sheet, re.M)
+    ]
+    assert len(sheets) > 1
+    for sheet in sheets:
+        assert re.search(r"key +the +river +bank", sheet), sheet

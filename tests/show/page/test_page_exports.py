@@ -99,7 +99,7 @@ def test_a_picture_of_the_steps_is_light_and_has_its_numbers(opened: Any, export
     path = exported(tab, "this query", "SVG")
     assert path.name == "river-bank-money-bank-query-bank.svg"
     found = texts(path)
-    assert {"query bank", "key river", "6", "0.986", "softmax"} <= set(found)
+    assert {"river", "6", "98.6\u00a0%", "water", "1.97", "exp(score/\u221a2)"} <= set(found)
     inks = {part.attrib.get("fill") for part in ElementTree.parse(path).iter(f"{SVG}text")}
     assert "rgb(27, 30, 40)" in inks | {part.attrib.get("fill") for part in ElementTree.parse(path).iter()}
     picture = exported(tab, "this query", "PNG").read_bytes()

@@ -158,11 +158,11 @@ def test_a_trained_decoder_computes_with_all_its_numbers(opened: Any) -> None:
         score=own.score,
     )
     shown = tab.locator("figure.card", has_text=re.compile("^Scores")).locator("tbody td").all_inner_texts()
-    assert shown == [f"{x:.4f}".replace("-", "\u2212") for x in exact.scores.ravel()]
+    assert shown == [f"{x:.2f}".replace("-", "\u2212") for x in exact.scores.ravel()]
     context = (
         tab.locator("figure.card", has_text=re.compile("^Context")).locator("tbody td").all_inner_texts()
     )
-    assert context == [f"{x:.4f}".replace("-", "\u2212") for x in exact.context[:, :6].ravel()]
+    assert context == [f"{x:.2f}".replace("-", "\u2212") for x in exact.context[:, :6].ravel()]
     assert tab.locator(".story .stack", has_text="\u2026 10 more").count() > 0  # of 16 numbers, 6 are shown
     first = tab.locator(".sentence").inner_text()
     tab.get_by_role("button", name="Do it").click()

@@ -116,6 +116,7 @@ def test_every_score_has_a_worked_line_that_gives_it(tab: Any) -> None:
     pair = {"queries": [[1, 2]], "keys": [[3, -4]], "values": [[1]]}
     code = """([score, own]) => regard.workedScore(
         { ...own, score }, own.queries[0], own.keys[0], regard.compute({ ...own, score }).scores[0][0], 0)"""
+    tab.evaluate("regard.digits = 4")
     lines = {score: tab.evaluate(code, [score, pair | options]) for score in TEXTS["scores"]}
     assert lines == WORKED
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from shown import WORDS, agrees, number, of_words, table, texts, weight_texts
+from shown import DIGITS, WORDS, agrees, number, of_words, table, texts, weight_texts
 
 import regard
 from regard.seq2seq.translator import Translation
@@ -312,7 +312,7 @@ def test_undo_and_redo_walk_through_the_list_of_edits(opened: Any, seed: int) ->
         mask = regard.mask.causal() if now["mask"] == "causal" else None
         attention = of_words(now["words"], mask=mask, scale=now["scale"])
         assert table(tab, "Scores") == texts(attention.scores)
-        assert table(tab, "Weights of") == weight_texts(attention, 3)
+        assert table(tab, "Weights of") == weight_texts(attention, DIGITS)
         assert tab.get_by_role("radio", name=f"word {now['row'] + 1}").get_attribute("aria-checked") == "true"
         states = [
             tab.get_by_role("button", name=name).get_attribute("aria-disabled") for name in ("Undo", "Redo")
@@ -325,6 +325,7 @@ def test_a_drag_and_a_typed_number_are_one_step_each(opened: Any) -> None:
     tab = opened(HtmlPage([drawn(WORDS, 42)]))
     cell = number(tab, "Query weights, row 1, column 1")
     before = cell.input_value()
+    cell.scroll_into_view_if_needed()
     box = cell.bounding_box()
     x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
 

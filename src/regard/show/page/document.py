@@ -45,6 +45,8 @@ class HtmlPage:
         The title.
     language : str
         The language of the texts: a name of `regard.show.steps.LANGUAGES`.
+    slides : bool
+        Whether one chapter at a time is shown, and the arrow keys go on and back.
 
     Examples
     --------
@@ -53,10 +55,16 @@ class HtmlPage:
     """
 
     def __init__(
-        self, sections: Sequence[Section], *, title: str = "Attention", language: str = "en"
+        self,
+        sections: Sequence[Section],
+        *,
+        title: str = "Attention",
+        language: str = "en",
+        slides: bool = False,
     ) -> None:
         self.sections = tuple(sections)
         self.title = readable(_encodable(str(title)))
+        self.slides = slides
         self.language = _check.choice("language", language, LANGUAGES)
 
     def __repr__(self) -> str:
@@ -70,6 +78,7 @@ class HtmlPage:
         style, script = parts.style(views), parts.script(views, self.language)
         return Template(asset("template.html")).substitute(
             language=self.language,
+            kind="slides" if self.slides else "",
             title=html.escape(self.title),
             policy=html.escape(_policy(style, script)),
             data=parts.as_json([_written(_drawn(section)) for section in self.sections]),

@@ -124,8 +124,14 @@ def _named(texts: Texts, vectors: Rows, query: Rows, key: Rows, value: Rows, *, 
 
 def _example(texts: Texts, section: Section, first: dict[str, Any]) -> dict[str, Any]:
     """The data of a section with the texts of an example; `first` is the change that its text describes."""
-    told: dict[str, Any] = {name: texts[name] for name in ("name", "about", "means", "open") if name in texts}
-    return {**section.data, **told, "first": {"text": texts["first"], **first}}
+    told: dict[str, Any] = {
+        name: texts[name] for name in ("name", "about", "topics", "means", "open") if name in texts
+    }
+    return {
+        **section.data,
+        **told,
+        "first": {"text": texts["first"], "after": texts.get("after", ""), **first},
+    }
 
 
 def translator(texts: Texts = TEXTS) -> Section:

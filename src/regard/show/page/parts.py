@@ -38,7 +38,7 @@ PARTS = (
         "mechanism",
         tuple(
             f"mechanism/{name}"
-            for name in ("controls", "story", "picture", "account", "state", "exercise", "view")
+            for name in ("controls", "story", "lanes", "account", "state", "exercise", "view")
         ),
         needs=("computing",),
     ),

@@ -66,8 +66,8 @@ const regard = {
     const sections = JSON.parse(document.getElementById("data").textContent);
     sections.forEach(({ view, data }) => onPage.add(view).add(data.anchor).add(data.name));
     sections.forEach(({ title, warnings, ...part }, index) => {
-      const { view, data } = part;
-      const root = el("section", { class: `${view} ${data.anchor ?? ""}`.trim(), "aria-labelledby": `title-${index}` });
+      const { data } = part;
+      const root = el("section", { class: data.anchor, "aria-labelledby": `title-${index}` });
       const heading = el("h2", { id: `title-${index}`, dir: "auto" }, title);
       document.getElementById("sections").append(root);
       root.append(heading, ...warnings.map((text) => el("p.warning", { role: "note", dir: "auto" }, text)));
@@ -77,9 +77,12 @@ const regard = {
   },
 
   // What draws a view of this page, of its parts too, into an element. Each has a number, under which its state is kept.
-  part({ view, data, parts }) {
+  part({ view, data, parts }, inside = false) {
     const section = parts ? null : drawnViews++;
-    const draw = (root) => views.get(view)(root, { ...data, parts }, { section });
+    const draw = (root) => {
+      root.classList.add(view);
+      return views.get(view)(root, { ...data, parts }, { section, inside });
+    };
     return Object.assign(draw, { section });
   },
 
@@ -154,8 +157,8 @@ const regard = {
 
   // What to change first and what to watch, with a button that does it.
   first(text, act) {
-    const button = el("button", { "data-part": "first", onclick: act }, "Do it");
-    return el("p.note", el("b", "Change this first: "), text, " ", button);
+    const button = el("button", { "data-part": "first", onclick: () => toHeadline(button, act) }, TEXTS.sentence.do);
+    return el("p.note", el("b", TEXTS.sentence.first), text, " ", button);
   },
 
   // What a view is about: texts with their values, that of the example, and what to change first.
@@ -200,7 +203,8 @@ const regard = {
     const key = text.toLowerCase();
     const explanation = TEXTS.terms[key] ?? TEXTS.terms[key.replace(/s$/, "")];
     const button = el("button.term", /_/.test(text) ? regard.formula(text) : text);
-    regard.tooltip(button, () => explanation);
+    const spelled = () => explanation.split(/(W_[QKVO])/).map((part) => (/_/.test(part) ? regard.formula(part) : part));
+    regard.tooltip(button, () => el("span", spelled()));
     return button;
   },
 
@@ -374,6 +378,13 @@ const regard = {
     );
   },
 };
+
+// Act, and bring the headline, which says what has come of it, into the window.
+function toHeadline(button, act) {
+  const part = button.closest(".drawer, section");
+  act();
+  part?.querySelector(".sentence")?.scrollIntoView({ block: "nearest" });
+}
 
 window.regard = regard; // for the console of a browser, and for tests
 

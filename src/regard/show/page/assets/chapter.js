@@ -5,7 +5,7 @@ regard.view("chapter", (root, { name, parts: [picture, ...drawers] }) => {
   const texts = TEXTS.chapters[name];
   const shown = el("div.chapter-picture");
   root.id = name;
-  const { look } = regard.part(picture)(shown) ?? {};
+  const { look } = regard.part(picture, true)(shown) ?? {};
   const paragraphs = texts.text.map((text) => el("p", regard.rich(text)));
   const told = el("div.told", paragraphs, texts.predict && prediction(texts.predict, look));
   root.append(el("div.chapter-body", told, shown), ...drawers.map(drawerOf), ...questionsOf(texts));
@@ -17,7 +17,7 @@ const questionsOf = ({ questions = {} }) =>
 
 // A view that is drawn when its drawer is opened, by a reader or by a state that has its fields.
 function drawerOf(part) {
-  const draw = regard.part(part);
+  const draw = regard.part(part, true);
   const body = el("div");
   const drawer = regard.drawer(part.title, [body]);
   let drawn = false;
@@ -47,6 +47,7 @@ function prediction({ ask, choices, right, hint, answer }, look) {
     if (!done) return;
     buttons.forEach((button) => button.setAttribute("aria-disabled", "true"));
     look?.();
+    heard.closest("section").querySelector(".sentence")?.scrollIntoView({ block: "nearest" });
   };
   const choice = (text, k) =>
     el("button", { "aria-pressed": "false", onclick: () => buttons[k].ariaDisabled || guess(k) }, text);
@@ -69,6 +70,25 @@ function addToRail(root, name) {
   rail.links.set(root, link);
   rail.list.append(el("li", link));
   rail.seen.observe(root);
+  if (isSlides()) root.classList.toggle("left-out", rail.links.size > 1);
+}
+
+const isSlides = () => document.body.classList.contains("slides");
+
+// Of slides, only the present chapter is shown.
+regard.arrive = (place) => {
+  const present = place.closest("section");
+  if (isSlides()) rail.links.forEach((_, root) => root.classList.toggle("left-out", root !== present));
+  place.scrollIntoView();
+};
+
+// The arrow keys go to another chapter where they do nothing else.
+function slideKeys(event) {
+  const by = { ArrowRight: 1, PageDown: 1, ArrowLeft: -1, PageUp: -1 }[event.key];
+  if (!by || event.defaultPrevented || event.target.closest("input, select, [role]:not(section), .rail")) return;
+  const all = [...rail.links.keys()];
+  const next = all[all.indexOf(rail.here ?? all[0]) + by];
+  if (next) visit(next);
 }
 
 function startRail() {
@@ -78,6 +98,7 @@ function startRail() {
   const skipping = el("button.skip", { onclick: first }, skip);
   const printing = regard.menu(title, title, printItems);
   document.body.classList.add("with-rail");
+  if (isSlides()) on(document, "keydown", slideKeys);
   document.getElementById("sections").before(el("nav.rail", { "aria-label": chapters }, skipping, list, printing));
   // A chapter is the present one while it fills the middle of the window.
   const middle = { rootMargin: "-45% 0px -50%" };
@@ -98,7 +119,7 @@ function visit(root) {
   const heading = root.querySelector("h2");
   heading.setAttribute("tabindex", "-1");
   heading.focus({ preventScroll: true });
-  root.scrollIntoView();
+  regard.arrive(root);
   here(root);
   regard.visited(root.id);
 }
@@ -118,7 +139,7 @@ function printOnly(printed) {
   const mark = (shown) => rail.links.forEach((_, root) => root.classList.toggle("left-out", !shown(root)));
   mark(printed);
   print();
-  mark(() => true);
+  mark((root) => !isSlides() || root === rail.here);
 }
 
 // A line of HTML that Jupyter, Quarto, MyST and Moodle take.

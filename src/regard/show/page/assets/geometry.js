@@ -227,7 +227,7 @@ function hull(points) {
   const half = (all) => {
     const chain = [];
     for (const p of all) {
-      while (chain.length > 1 && turned(chain.at(-2), chain.at(-1), p) <= 0) chain.pop();
+      while (chain.length > 1 && turning(chain.at(-2), chain.at(-1), p) <= 0) chain.pop();
       chain.push(p);
     }
     return chain.slice(0, -1);
@@ -235,7 +235,7 @@ function hull(points) {
   return sorted.length < 2 ? sorted : [...half(sorted), ...half(sorted.reverse())];
 }
 
-const turned = (a, b, c) => (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0]);
+const turning = (a, b, c) => (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0]);
 
 // Labels next to their points, away from the origin, inside the picture; one that would lie over another, over a point
 // or over the name of an axis moves down or up.

@@ -232,6 +232,9 @@ const unword = (text) => decodeURIComponent(text.replaceAll("~", "%"));
 
 // ------------------------------------------------------------------------------------------- address, tools, file
 
+// Show the element that an address names.
+regard.arrive = (place) => place.scrollIntoView();
+
 // The element that an address names after #, and the state after it.
 function addressed(address) {
   const [, fragment = ""] = /#(.*)/s.exec(address) ?? [];
@@ -244,7 +247,7 @@ function addressed(address) {
 function readAddress(address = location.href) {
   const [place, written] = addressed(address);
   visited = place?.id ?? "";
-  place?.scrollIntoView();
+  if (place) regard.arrive(place);
   if (place && !written && past.entries.length) return;
   const saved = document.getElementById("sections").dataset.state ?? "";
   document.getElementById("broken")?.remove();

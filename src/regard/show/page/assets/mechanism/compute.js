@@ -105,12 +105,14 @@ function threshold(z, power, candidate) {
   return { most, t: t + most, weights: z.map((x) => (x === -Infinity ? 0 : Math.max(x - most - t, 0) ** power)) };
 }
 
-// One attention: queries, keys, values as rows, and the options of regard.attend by their names.
+// One attention: queries, keys, values as rows, and the options of regard.attend by their names; `bent` has scores of one
+// row that a reader has moved.
 regard.compute = (options) => {
   const { queries, keys, values, score = "scaled_dot", softcap = null, mask = null, normalize = "softmax" } = options;
   const own = { ...NEUTRAL, ...options };
   const scale = options.scale ?? defaultScale(score, queries[0]?.length ?? 0);
   const scores = queries.map((q) => keys.map((k, j) => dot(...SCORES[score](q, k, own, j))));
+  if (options.bent) scores[options.bent.row] = options.bent.scores;
   const scaled = scores.map((row) => row.map((x) => x * scale));
   const capped = scaled.map((row) => row.map((x) => softcapped(x, softcap)));
   const logits = capped.map((row, i) =>

@@ -46,24 +46,37 @@ const close = (x, y) => Math.abs(x - y) <= 0.01 * Math.max(1, Math.abs(y));
 function exercise(view, update, redraw) {
   const { state } = view;
   const draft = {};
-  const start = el("button", { "data-part": "exercise", onclick: () => begin(asked({ row: state.row })) }, "Exercise");
+  const start = el(
+    "button",
+    { "data-part": "exercise", onclick: () => begin(asked({ row: firstQuestion(view) })) },
+    TEXTS.sentence.exercise,
+  );
   const body = el("div");
   const heard = el("p.hidden-text", { role: "status" });
   const element = el("div.exercise", { role: "region", "aria-label": "Exercise", hidden: true }, heard, body);
   let drawn = "";
   const begin = (question) => {
     state.exercise = question;
-    Object.assign(draft, { key: null, weights: null, text: "" });
+    Object.assign(draft, { key: null, weights: null, text: "", hinted: [] });
     heard.textContent = "";
     update();
     (question ? body.querySelector("h3") : start).focus();
   };
-  const guess = (part, value) => {
+  // A first wrong guess gets a hint, and is not taken yet.
+  const guess = (part, value, right, hint) => {
+    const first = !right && !draft.hinted?.includes(part);
+    if (first) return hinted(part, hint);
     state.exercise[part] = value;
     update();
     heard.textContent = [...body.querySelectorAll(".feedback")].at(-1)?.textContent ?? "";
     const next = body.querySelector(".question [tabindex='0'], .question input, .question button");
     (next ?? body.querySelector("h3")).focus();
+  };
+  const hinted = (part, hint) => {
+    draft.hinted = [...(draft.hinted ?? []), part];
+    body.querySelector(".hint")?.remove();
+    [...body.querySelectorAll(".question")].at(-1).append(el("p.feedback.hint", el("b", TEXTS.predict.again), hint));
+    heard.textContent = body.querySelector(".hint").textContent;
   };
   const set = (result) => {
     const own = state.exercise;
@@ -109,8 +122,9 @@ function given({ view: { state, names }, own, result }) {
   const weights = { name: "weight", numbers: seen(result.weights[row], result.logits[row]) };
   const rows = late && kind === "weight" ? [logits] : late && kind === "context" ? [weights, values] : [vectors];
   const heads = state.key_labels.map((label) => el("th", { scope: "col" }, bdi(label)));
-  const table = storyTable(names, state.key_labels, heads, el("td"));
-  const drawn = rows.map((row) => drawRow(row, null));
+  const table = storyTable(names, heads.length, heads, el("td"));
+  const columns = { shown: [...heads.keys()], rest: [] };
+  const drawn = rows.map((row) => drawRow(row, null, columns));
   table.append(el("tbody", drawn));
   const numbers = ` = ${vector(result.queries[row])}. `;
   const query = el("p", `The ${names.query} is `, regard.formula(names.q), numbers, howWeights(state, result));
@@ -141,7 +155,10 @@ function guessOfKey({ view, own, result, draft, guess }) {
   const title = `1. Which ${names.key} gets most of the attention?`;
   if (own.key !== null) return [question(title, " ", bdi(state.key_labels[own.key])), keyFeedback(view, own, result)];
   const options = state.key_labels.map((label, j) => [j, bdi(label)]);
-  const check = checkButton(() => draft.key !== null && guess("key", draft.key));
+  const hint = hintOfKey(view, own, result);
+  const check = checkButton(
+    () => draft.key !== null && guess("key", draft.key, isBest(result, own.row, draft.key), hint),
+  );
   check.disabled = draft.key === null;
   const choice = regard.choices("Your guess", options, draft.key, (j) => {
     draft.key = j;
@@ -150,18 +167,28 @@ function guessOfKey({ view, own, result, draft, guess }) {
   return question(title, choice.element, check);
 }
 
+const isBest = ({ weights }, row, key) => weights[row][key] >= largest(weights[row]) - 1e-9;
+
+// What is to be computed of the best key and of another, without the result.
+function hintOfKey({ state }, { row }, { queries, keys, weights }) {
+  const best = weights[row].indexOf(largest(weights[row]));
+  const { words } = TEXTS.scores[state.options.score];
+  const pair = [bdi(state.key_labels[best]), ` ${vector(keys[best])}`];
+  return [`Compute ${words} for each: begin with ${vector(queries[row])} and `, pair, "."];
+}
+
 function keyFeedback({ state, names }, own, result) {
   const { row, kind, key } = own;
   const [weights, logits] = [result.weights[row], result.logits[row]];
   const best = weights.indexOf(largest(weights));
-  const right = weights[key] >= weights[best] - 1e-9;
+  const right = isBest(result, row, key);
   const name = (j) => bdi(state.key_labels[j]);
   const hidden = [" is hidden by the mask, so its weight is 0. Most goes to ", name(best), "."];
   if (logits[key] === -Infinity) return feedback(false, name(key), hidden);
   const score = (j) => workedScore(state.options, result.queries[row], result.keys[j], result.scores[row][j], j);
   const said = (j) => [name(j), kind === "score" ? ` is ${vector(result.keys[j])}` : `: ${score(j)}`];
   const better = `No ${names.key} matches the ${names.query} better. `;
-  const largestToo = () => ["Its score is as large as any that is visible. ", said(key)];
+  const largestToo = () => ["No score is larger. ", said(key)];
   if (right) return feedback(true, kind === "score" ? better : largestToo());
   const why = result.scale < 0 ? "A negative scale turns the order of the scores round. " : "";
   const most = ["Most goes to ", name(best), `, which matches the ${names.query} better. `];
@@ -174,9 +201,14 @@ function guessOfWeights(context) {
   const { view, own, draft, guess } = context;
   const { key_labels } = view.state;
   if (own.weights) return [question(WEIGHTS_TITLE), weightsFeedback(context)];
-  draft.weights ??= key_labels.map((_, j) => (j === own.key ? 100 : 0));
+  const best = context.result.weights[own.row].indexOf(largest(context.result.weights[own.row]));
+  draft.weights ??= key_labels.map((_, j) => (j === best ? 100 : 0));
+  const logits = context.result.logits[own.row];
+  const right = () =>
+    draft.weights.every((share, j) => Math.abs(share - 100 * context.result.weights[own.row][j]) <= TEN + 1e-9);
+  const hint = spread(view.state.options, draft.weights, context.result.weights[own.row], logits);
   const sum = el("span", { role: "status" });
-  const check = checkButton(() => total(draft.weights) === 100 && guess("weights", [...draft.weights]));
+  const check = checkButton(() => total(draft.weights) === 100 && guess("weights", [...draft.weights], right(), hint));
   const count = () => {
     const all = total(draft.weights);
     const off = `: ${Math.abs(100 - all)} ${all > 100 ? "too much" : "left"}`;
@@ -250,7 +282,11 @@ function guessOfNumber(context) {
   if (own.number !== null) return [question(title, ` ${short(own.number)}`), numberFeedback(context)];
   const typed = { type: "text", inputmode: "decimal", autocomplete: "off", "aria-label": "Your number" };
   const input = el("input.answer", { ...typed, value: draft.text ?? "" });
-  const check = checkButton(() => Number.isFinite(parsed(input.value)) && guess("number", parsed(input.value)));
+  const { result } = context;
+  const right = (x) => close(x, answerOf(own, result));
+  const hint = (x) => mistakeOf(view.state, own, result, x) ?? TEXTS.exercise[own.kind];
+  const take = (x) => Number.isFinite(x) && guess("number", x, right(x), hint(x));
+  const check = checkButton(() => take(parsed(input.value)));
   const see = () => {
     draft.text = input.value;
     check.disabled = !Number.isFinite(parsed(input.value));
@@ -274,11 +310,17 @@ function numberQuestion({ state, names }, { row, kind, index }) {
 function numberFeedback({ view, own, result }) {
   const answer = answerOf(own, result);
   const right = close(own.number, answer);
-  const known = ([x]) => Number.isFinite(x) && close(own.number, x) && !close(x, answer);
-  const fault = !right && mistakes[own.kind](view.state, own, result).find(known);
   const off = `You are off by ${short(Math.abs(own.number - answer))}. `;
-  const said = right ? "" : fault ? [fault.slice(1), ". "] : off;
+  const said = right ? "" : (mistakeOf(view.state, own, result, own.number) ?? off);
   return feedback(right, said, el("span.answer-shown", worked(view.state, own, result)));
+}
+
+// What was done otherwise to find this number, if it is known.
+function mistakeOf(state, own, result, number) {
+  const answer = answerOf(own, result);
+  const known = ([x]) => Number.isFinite(x) && close(number, x) && !close(x, answer);
+  const fault = !close(number, answer) && mistakes[own.kind](state, own, result).find(known);
+  return fault ? [fault.slice(1), ". "] : null;
 }
 
 function worked({ options }, { row, kind, index }, result) {
@@ -343,12 +385,24 @@ const ofOtherKeys = ({ key_labels }, numbers, index, noun) =>
 function again({ view: { state }, own, result, begin }) {
   const n = state.query_labels.length;
   const rows = Array.from({ length: n }, (_, k) => (own.row + 1 + k) % n);
-  const row = rows.find((i) => total(result.weights[i]) > 0) ?? own.row;
+  const row = rows.find((i) => isQuestion(result.weights[i])) ?? own.row;
   const kind = KINDS[(KINDS.indexOf(own.kind) + 1) % KINDS.length];
   const count = kind === "context" ? contextSize(state) : state.key_labels.length;
   const next = asked({ row, kind, index: (own.index + 1) % count });
   const another = el("button.primary", { onclick: () => begin(next) }, "Another question");
   return el("p.row", another, " ", el("button", { onclick: () => begin(asked(own)) }, "Once more"));
+}
+
+// The picked query, or the next one that has a question.
+function firstQuestion({ state, result: { weights } }) {
+  const rows = weights.map((_, k) => (state.row + k) % weights.length);
+  return rows.find((i) => isQuestion(weights[i])) ?? state.row;
+}
+
+// Whether a key gets most: a tie has no answer.
+function isQuestion(weights) {
+  const [first, second = -1] = [...weights].sort((a, b) => b - a);
+  return first > 0 && first - second > 1e-9;
 }
 
 // A lecturer's choice of the question.

@@ -5,7 +5,7 @@ const MANY = 12; // columns from which weights are colours without numbers
 
 // The digits of a set of numbers: whole ones have none.
 const digitsOf = (numbers) =>
-  numbers.every((x) => !Number.isFinite(x) || (Number.isInteger(x) && Math.abs(x) < 1e15)) ? 0 : 4;
+  numbers.every((x) => !Number.isFinite(x) || (Number.isInteger(x) && Math.abs(x) < 1e15)) ? 0 : regard.digits;
 
 const rowHead = (text) => el("th", { scope: "row" }, bdi(text));
 const columnHead = (text) => el("th", { scope: "col" }, bdi(text));
@@ -34,7 +34,7 @@ function matrix({ rowLabels = [], columnLabels = [], kind = "", cell, skip, pick
     present = values;
     if (!cells) make(values);
     const flat = values.flat();
-    const all = { digits: digitsOf(flat), top: regard.darkest(flat, values[0].length) };
+    const all = { digits: digitsOf(flat), fine: regard.digits, top: regard.darkest(flat, values[0].length) };
     cells.forEach((line, i) => {
       body.rows[i].classList.toggle("picked", i === row);
       line.forEach((part, j) => part.set(values[i][j], all, i === row && j === column));
@@ -92,17 +92,17 @@ function heat({ rowLabels, columnLabels, pick, names = NAMES.general, ...rest })
   const kind = `heat ${columnLabels.length > MANY ? "plain" : ""}`;
   const cell = (i, j) => {
     const element = el("button", { "aria-pressed": "false", onclick: () => pick(i, j) });
-    let [weight, top] = [undefined, 1];
+    let [weight, top, fine] = [undefined, 1, 0];
     const text = () => (weight === null ? "hidden by the mask" : regard.weight(weight, 4));
     regard.tooltip(element, () => el("span", bdi(rowLabels[i]), " \u2192 ", bdi(columnLabels[j]), `: ${text()}`));
     const retint = () => regard.tint(element, weight, top);
     const set = (x, all, picked) => {
       if (element.getAttribute("aria-pressed") !== String(picked)) element.setAttribute("aria-pressed", String(picked));
-      if (x === weight && all.top === top) return;
-      [weight, top] = [x, all.top];
+      if (x === weight && all.top === top && all.fine === fine) return;
+      [weight, top, fine] = [x, all.top, all.fine];
       element.classList.toggle("masked", x === null);
       retint();
-      element.textContent = regard.weight(x, 3);
+      element.textContent = regard.weight(x, regard.digits);
       element.setAttribute("aria-label", `${rowLabels[i]} to ${columnLabels[j]}: ${text()}`);
     };
     return { element, set, retint };

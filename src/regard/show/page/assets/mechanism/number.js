@@ -3,10 +3,12 @@
 const STEP = 0.1;
 const PIXELS = 6; // of a drag for one step
 
-// As short as it can be read: whole numbers without a point, others with up to four digits after it.
-function short(x) {
+regard.digits = 2; // after the point, until a reader asks for more
+
+// As short as it can be read: whole numbers without a point, others with up to these digits after it.
+function short(x, digits = regard.digits) {
   if (Number.isInteger(x) && Math.abs(x) < 1e15) return regard.format(x, 0);
-  const text = regard.format(x, 4);
+  const text = regard.format(x, digits);
   return text.replace(/(\.\d*?)0+$/, "$1").replace(/\.$/, "");
 }
 
@@ -25,7 +27,7 @@ regard.number = ({ value, name, change, step = STEP, least = -Infinity, fits = (
   let before = value;
 
   const show = () => {
-    input.value = short(present);
+    input.value = short(present, 4);
     input.style.setProperty("--characters", Math.max(3, input.value.length));
     input.setAttribute("aria-valuenow", String(present));
     input.setAttribute("aria-valuetext", input.value);

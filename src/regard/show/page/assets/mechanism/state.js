@@ -3,12 +3,25 @@
 
 const fresh = (data) => ({
   ...structuredClone(data),
-  ...{ key: null, shown: Infinity, exercise: null, source: data.words ? "words" : "vectors" },
+  ...{
+    key: null,
+    shown: Infinity,
+    exercise: null,
+    scores: null,
+    tried: false,
+    source: data.words ? "words" : "vectors",
+  },
 });
 
 const STEP_CODE = {
   write: (step) => (step === Infinity ? "all" : String(step)),
   read: (text) => (text === "all" ? Infinity : fitting(/^[123]$/.test(text), Number(text), text)),
+};
+
+// The scores of the picked query, moved by hand.
+const scoresCode = (m) => {
+  const { write, read } = regard.CODES.list();
+  return { write, read: (text) => read(text, Array(m).fill(0)) };
 };
 
 function fieldsOf(state) {
@@ -47,6 +60,7 @@ function fieldsOf(state) {
     before: at("options.mask.left", integer(1e6)),
     after: at("options.mask.right", integer(1e6)),
     align: at("options.mask.align", choice(["start", "end"])),
+    ...(!state.trained && !decoder && { scores: optional(scoresCode(key_labels.length)) }),
     ...(!state.trained && { exercise: optional(exerciseCode(state)) }),
   };
 }

@@ -1,58 +1,105 @@
 // The picked query, step by step: a column for each key, and below each other what happens to it. The column of the
 // picked key is worked out in numbers.
 
-function story(names, keyLabels, pickKey) {
-  const onclick = (j) => () => pickKey(j);
-  const buttons = keyLabels.map((label, j) => el("button.quiet", { "data-key": j, onclick: onclick(j) }, bdi(label)));
-  const sign = [el("span", { "aria-hidden": "true" }, "\u03a3"), el("span.hidden-text", "sum")];
-  const heads = buttons.map((button, j) => el("th", { scope: "col", "data-key": j }, button));
-  const table = storyTable(names, keyLabels, heads, el("th.sum", { scope: "col" }, sign));
-  on(table, "pointerover", (event) => {
-    const cell = event.target.closest("td[data-key]");
-    if (cell && event.pointerType === "mouse") pickKey(Number(cell.dataset.key));
-  });
-  regard.roving([buttons]);
-  const set = (steps, key) => {
-    heads.forEach((head, j) => head.classList.toggle("picked", j === key));
-    buttons.forEach((button, j) => button.setAttribute("aria-pressed", String(j === key)));
-    while (table.tBodies.length) table.tBodies[0].remove();
-    table.append(...steps.map((step) => drawStep(step, keyLabels, key)));
+function story(view, names, pickKey, refill) {
+  const { key_labels: labels } = view.state;
+  const body = el("div");
+  let [table, scroller, drawn] = [null, null, ""];
+  const make = ({ shown, rest }) => {
+    const button = (j) => el("button.quiet", { "data-key": j, onclick: () => pickKey(j) }, bdi(labels[j]));
+    const buttons = shown.map(button);
+    const heads = buttons.map((part, k) => el("th", { scope: "col", "data-key": shown[k] }, part));
+    const others = rest.length > 0 && el("th", { scope: "col" }, othersText(rest));
+    const sign = [el("span", { "aria-hidden": "true" }, "\u03a3"), el("span.hidden-text", "sum")];
+    table = storyTable(names, shown.length, [heads, others], el("th.sum", { scope: "col" }, sign));
+    on(table, "pointerover", (event) => {
+      const cell = event.target.closest("td[data-key]");
+      if (cell && event.pointerType === "mouse") pickKey(Number(cell.dataset.key));
+    });
+    regard.roving([buttons]);
+    scroller = regard.scroller("Steps", table);
+    put(body, scroller, storyOptions(view, labels.length, refill));
   };
-  const show = (index) => table.tBodies[index]?.scrollIntoView({ block: "nearest" });
-  return { element: regard.scroller("Steps", table), set, show };
+  const set = (steps, key, columns) => {
+    const present = JSON.stringify([columns, regard.digits]);
+    if (present !== drawn) make(columns);
+    drawn = present;
+    table.querySelectorAll("th[data-key]").forEach((head) => {
+      const picked = Number(head.dataset.key) === key;
+      head.classList.toggle("picked", picked);
+      head.firstChild.setAttribute("aria-pressed", String(picked));
+    });
+    while (table.tBodies.length) table.tBodies[0].remove();
+    table.append(...steps.map((step) => drawStep(step, labels, key, columns)));
+    inSight(scroller, table.querySelector("th.picked"));
+  };
+  const show = (index) => table?.tBodies[index]?.scrollIntoView({ block: "nearest" });
+  return { element: body, set, show };
 }
 
-function storyTable(names, keyLabels, heads, sum) {
+// Scroll a wide table so far that the picked column is seen.
+function inSight(scroller, head) {
+  if (!head || scroller.scrollWidth <= scroller.clientWidth) return;
+  const [box, frame] = [head, scroller].map((part) => part.getBoundingClientRect());
+  const first = scroller.querySelector(".corner").offsetWidth;
+  if (box.left < frame.left + first || box.right > frame.right)
+    scroller.scrollLeft += box.left - frame.left - first - (frame.width - first - box.width) / 2;
+}
+
+// More keys, and more digits.
+function storyOptions(view, count, refill) {
+  const { all, best, precise, rough } = TEXTS.lanes;
+  const toggle = (text, act) => {
+    const onclick = () => {
+      act();
+      refill();
+    };
+    return el("button.quiet", { onclick }, text);
+  };
+  const keys =
+    count > LANES && toggle(filled(view.all ? best : all, { n: count }), () => Object.assign(view, { all: !view.all }));
+  const digits = toggle(regard.digits > 2 ? rough : precise, () =>
+    Object.assign(regard, { digits: regard.digits > 2 ? 2 : 4 }),
+  );
+  return el("div.row", keys, digits);
+}
+
+function storyTable(names, count, heads, sum) {
   const head = el("thead", el("tr", el("td.corner.soft", names.key), heads, sum));
-  return el("table", { class: `story ${keyLabels.length > 6 ? "dense" : ""}` }, head);
+  return el("table", { class: `story ${count > 6 ? "dense" : ""}` }, head);
 }
 
 // A step {number, title, question, parts, later}. A part is one way of computing on the way of the step: {formula, text,
 // rows, worked: the numbers of the picked key, or of all of them if it is general}.
-function drawStep({ number, title, question, parts, later }, keyLabels, key) {
-  const wide = (content, kind) => el("tr", { class: kind }, el("td", { colspan: keyLabels.length + 2 }, content));
+function drawStep({ number, title, question, parts, later }, keyLabels, key, columns) {
+  const wide = (content, kind) => el("tr", { class: kind }, el("td", { colspan: columns.shown.length + 3 }, content));
   const place = number && el("span.step-number", { "aria-hidden": "true" }, number);
   const head = el("div.step-head", el("h3", place, " ", title), question && el("p.soft", question));
   const lines = parts.map(({ formula, text, rows, worked, general }) => {
     const words = () => el("div.step-head", formula && regard.formula(formula), text && el("p.soft", text));
     const numbers = () => el("div.math.step-head", !general && [bdi(keyLabels[key]), ": "], worked);
-    const drawn = rows.map((row) => drawRow(row, key));
+    const drawn = rows.map((row) => drawRow(row, key, columns));
     return [(formula || text) && wide(words(), "part"), drawn, worked && wide(numbers(), "worked soft")];
   });
   return el("tbody", { hidden: later }, wide(head, "head"), lines);
 }
 
-// A row {name, numbers: one for each key, or a vector for each key; sum; kind}.
-function drawRow({ name, numbers, sum = "", kind = "" }, key) {
+// A row {name, numbers: one for each key, or a vector for each key; sum; kind}. What is summed is summed of the others, too.
+function drawRow({ name, numbers, sum = "", kind = "" }, key, { shown, rest }) {
   const digits = digitsOf([...numbers.flat(), ...[sum].flat().filter((x) => x !== "")]);
-  const cells = numbers.map((number, j) => {
-    const cell = el("td", { class: j === key ? "picked" : null, "data-key": j }, content(number, digits));
-    if (kind === "weights") bar(cell, number);
+  const cells = shown.map((j) => {
+    const cell = el("td", { class: j === key ? "picked" : null, "data-key": j }, content(numbers[j], digits));
+    if (kind === "weights") bar(cell, numbers[j]);
     return cell;
   });
-  const total = el("td.sum", sum !== "" && content(sum, digits));
-  return el("tr", { class: kind }, el("th", { scope: "row" }, name), cells, total);
+  const together = () => (sum === "" ? "\u2026" : content(added(rest.map((j) => numbers[j])), digits));
+  const others = rest.length > 0 && el("td.soft", together());
+  const all = el("td.sum", sum !== "" && content(sum, digits));
+  return el("tr", { class: kind }, el("th", { scope: "row" }, name), cells, others, all);
 }
+
+// The sum of numbers, of which hidden ones are null, or of vectors.
+const added = (parts) => (Array.isArray(parts[0]) ? columns(parts).map(total) : total(parts));
 
 function content(number, digits) {
   const masked = (x) => el("span.soft", x === null ? "\u2013" : "\u2212\u221e");
@@ -89,17 +136,21 @@ function numbered(name, parts, names) {
 }
 
 // The three steps of one query: what drawStep draws.
-function stepsOf({ names, options, result, row, key, decoder, trained }) {
+function stepsOf({ names, options, result, row, key, keys, decoder, trained }) {
   const between = [
     scalePart(names, options, result, row, key),
     softcapPart(options, result, row, key),
     !decoder && maskPart(names, options, result, row),
-  ];
+  ].filter(Boolean);
   const state = trained && statePart(trained, row);
+  const last = between.at(-1);
+  if (last)
+    Object.assign(last, { formula: `${names.z} = ${last.formula}`, rows: [{ ...last.rows[0], name: "logit z" }] });
+  const letters = last ? names : { ...names, z: names.e };
   return [
     numbered("scores", [state, scorePart(names, options, result, row, key)], names),
-    numbered("weights", [...between, weightPart(names, options, result, row, key)], names),
-    numbered("context", [contextPart(names, result, row)], names),
+    numbered("weights", [...between, weightPart(letters, options, result, row, key)], names),
+    numbered("context", [contextPart(names, result, row, keys)], names),
     decoder && nextState(result, row),
   ].filter(Boolean);
 }
@@ -153,40 +204,46 @@ function maskPart(names, { mask }, { logits }, row) {
   const visible = logits[row].filter((z) => z !== -Infinity).length;
   const values = { visible, all: logits[row].length, are: visible === 1 ? "is" : "are", query: names.query };
   const text = regard.rich(TEXTS.between.mask, values);
-  return { formula: `${names.z} = \u2212\u221e where hidden`, text, rows: [{ name: "logit", numbers: logits[row] }] };
+  return { formula: `\u2212\u221e where hidden`, text, rows: [{ name: "logit", numbers: logits[row] }] };
 }
 
 function weightRow(weights, logits) {
   return { name: "weight", numbers: seen(weights, logits), sum: total(weights), kind: "weights" };
 }
 
+// The exponentials of a row as one computes them by hand, and their sum. Of large logits, the largest is subtracted first,
+// which changes no share.
+function exponentials({ terms, total, most }) {
+  if (!(Math.abs(most) < 30)) return { terms, total, most };
+  const factor = Math.exp(most);
+  return { terms: terms.map((x) => x * factor), total: total * factor, most: 0 };
+}
+
 function weightPart(names, { normalize }, { logits, rows, weights }, row, key) {
-  const { terms, total, t } = rows[row];
   const all = weightRow(weights[row], logits[row]);
-  const text = regard.rich(TEXTS.normalize[normalize].text, { t: short(t ?? NaN), key: names.key });
-  const formula = formulaOf(TEXTS.normalize, normalize, names, {});
-  const parts = normalize === "softmax" ? [{ name: "exp", numbers: terms, sum: total }, all] : [all];
+  const { text: said, shifted } = TEXTS.normalize[normalize];
+  const powers = normalize === "softmax" && exponentials(rows[row]);
+  const text = [said, powers?.most && shifted].filter(Boolean).join(" ");
   return {
-    formula,
-    text,
-    rows: parts,
+    formula: formulaOf(TEXTS.normalize, normalize, names, {}),
+    text: regard.rich(text, { t: short(rows[row].t ?? NaN), key: names.key }),
+    rows: powers ? [{ name: "exp", numbers: powers.terms, sum: powers.total }, all] : [all],
     worked: workedWeight(normalize, rows[row], logits[row][key], weights[row][key]),
   };
 }
 
-function workedWeight(normalize, { most, total, t }, z, a) {
+function workedWeight(normalize, found, z, a) {
   if (z === -Infinity) return "hidden, so its weight is 0";
   if (normalize === "hard") return null;
   if (normalize === "softmax") {
-    const slope = `= ${written(a * (1 - a), 4)}`.replace("= \u2248", "\u2248 ");
-    const share = `exp(${short(z)} \u2212 ${minus(most)}) / ${short(total)} = ${short(a)}`;
-    return `${share}; slope ${short(a)} \u00b7 (1 \u2212 ${short(a)}) ${slope}`;
+    const { total, most } = exponentials(found);
+    return `exp(${short(z)}${most ? ` \u2212 ${minus(most)}` : ""}) / ${short(total)} = ${short(a)}`;
   }
   const [half, square] = normalize === "entmax15" ? [" / 2", "\u00b2"] : ["", ""];
-  return `max(${short(z)}${half} \u2212 ${minus(t)}, 0)${square} = ${short(a)}`;
+  return `max(${short(z)}${half} \u2212 ${minus(found.t)}, 0)${square} = ${short(a)}`;
 }
 
-function contextPart(names, { values, weights, context }, row) {
+function contextPart(names, { values, weights, context }, row, keys) {
   const terms = values.map((value, j) => value.map((x) => x * weights[row][j]));
   const first = values.map((value) => value[0]);
   return {
@@ -196,7 +253,7 @@ function contextPart(names, { values, weights, context }, row) {
       { name: names.value, numbers: values },
       { name: `weight \u00d7 ${names.value}`, numbers: terms, sum: context[row] },
     ],
-    worked: [regard.formula(`${names.c}[1] = `), products(weights[row], first, context[row][0])],
+    worked: [regard.formula(`${names.c}[1] = `), productsOf(weights[row], first, keys, context[row][0])],
     general: true,
   };
 }

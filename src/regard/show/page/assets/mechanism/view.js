@@ -3,12 +3,22 @@
 
 const HELP = "Drag a number sideways, press the arrow keys up and down on it, or type.";
 
-regard.view("mechanism", (root, data, { section }) => {
+regard.view("mechanism", (root, data, { section, inside = false }) => {
   if (!document.getElementById("number-help")) root.append(el("p.hidden-text", { id: "number-help" }, HELP));
   const first = data.packed ? unpacked(data) : (data.examples?.[0] ?? data);
   const prefix = section ? `${section}.` : "";
   const { examples } = data;
-  const view = { root: el("div"), data: first, first, state: fresh(first), examples, section, prefix };
+  const view = {
+    root: el("div"),
+    data: first,
+    first,
+    state: fresh(first),
+    examples,
+    section,
+    prefix,
+    inside,
+    open: {},
+  };
   view.chooser = exampleChoice(view);
   if (view.chooser) root.append(view.chooser.element);
   root.append(view.root);
@@ -21,6 +31,7 @@ regard.view("mechanism", (root, data, { section }) => {
     lasting: ["exercise"],
   });
   regard.onTheme(() => view.matrices.forEach((part) => part.retint?.()));
+  return { look: () => view.state.first && tryFirst(view) };
 });
 
 // The steps of a trained decoder: the queries are its states times their weight, or are given with them.
@@ -50,7 +61,7 @@ function restart(view, data) {
 function exampleChoice(view) {
   if (!view.examples) return null;
   const names = view.examples.map(({ name }, i) => [i, name]);
-  return regard.choices("Example", names, 0, (i) => restart(view, view.examples[i]));
+  return regard.choices(TEXTS.sentence.example, names, 0, (i) => restart(view, view.examples[i]));
 }
 
 const fromWords = ({ state }) => Boolean(state.words) && state.source !== "vectors";
@@ -70,7 +81,11 @@ const numbersOf = (arrays) =>
 function computed(view) {
   const { given, options, decoder } = view.state;
   if (given) return numbersOf(given);
-  const all = { ...options, ...inputs(view) };
+  const all = {
+    ...options,
+    ...inputs(view),
+    bent: view.state.scores && { row: view.state.row, scores: view.state.scores },
+  };
   return decoder ? regard.decode({ ...all, decoder }) : regard.compute(all);
 }
 
@@ -80,74 +95,108 @@ function draw(view) {
   const names = state.decoder ? NAMES.decoder : ofRecurrent(state) ? NAMES.trained : NAMES.general;
   const fixed = Boolean(state.given ?? state.trained); // its numbers are not changed one by one
   const update = () => {
+    state.scores = null;
     fill(view);
     regard.changed();
   };
   const redraw = () => {
+    state.scores = null;
     draw(view);
     regard.changed();
   };
   const pick = (row, key) => {
+    if (row !== state.row) state.scores = null;
     state.row = row;
     state.key = key ?? null;
-    update();
+    fill(view);
+    regard.changed();
+  };
+  const pickKey = (key) => key !== state.key && pick(state.row, key);
+  const score = (key, x) => {
+    state.scores = view.result.scores[state.row].map((old, j) => (j === key ? x : old));
+    fill(view);
+    regard.changed();
   };
   Object.assign(formed, { section: view.section, fields: 0 });
   view.names = names;
   view.inputs = fixed ? [] : inputCards(view, names, update);
   view.picker = picker(view, pick);
-  view.picture = state.given ? null : picture();
-  view.story = story(names, state.key_labels, (key) => {
-    if (key !== state.key) pick(state.row, key);
-  });
+  view.lanes = lanes(pickKey, fixed || state.decoder ? null : score);
+  view.story = story(view, names, pickKey, () => fill(view));
   view.matrices = matrices(view, names, pick);
   view.sentence = el("p.sentence", { "aria-live": "polite", dir: "auto" });
   view.walk = walk(view, update);
   view.exercise = fixed ? null : exercise(view, update, redraw);
-  const account = [
-    view.picker.element,
-    view.sentence,
-    el("div.row.start", view.walk.start, view.exercise?.start),
-    view.exercise?.element,
-    view.picture && pictureFigure(view),
-    view.story.element,
-    view.walk.element,
-  ];
-  const bar = !state.given && controlBar(view, update, redraw);
-  const told = el("div.account", bar, account);
-  const both = el("div", { class: fixed ? "beside view given" : "beside view" }, !fixed && numbers(view, redraw), told);
-  const shown = view.matrices.map((part) => part.element);
-  regard.renew(root, introduction(view, redraw), both, el("div.matrices", shown));
+  const parts = {
+    steps: [view.story.element, view.walk.element],
+    inputs: !fixed && numbers(view, redraw),
+    options: !state.given && controlBar(view, update, redraw),
+    matrices: el(
+      "div.matrices",
+      view.matrices.map((part) => part.element),
+    ),
+  };
+  const start = el("div.row.start", view.walk.start, view.exercise?.start);
+  const shown = [view.picker.element, view.sentence, lanesFigure(view), start, view.exercise?.element];
+  regard.renew(root, introduction(view, redraw), shown, Object.entries(parts).map(drawerOfPart(view)));
   fill(view);
 }
 
-// The picture of the steps, with the control that exports it, and the query, too.
-function pictureFigure(view) {
+// The parts that are closed in a chapter; alone, only matrices of many queries are.
+const drawerOfPart =
+  (view) =>
+  ([name, content]) => {
+    if (!content) return null;
+    const { query_labels: rows, key_labels: columns } = view.state;
+    const many = name === "matrices" && rows.length * columns.length > 100;
+    view.open[name] ??= !view.inside && !many;
+    const drawer = regard.drawer(TEXTS.drawers[name], [content], view.open[name]);
+    drawer.dataset.part = name;
+    on(drawer, "toggle", () => {
+      view.open[name] = drawer.open;
+      if (drawer.open) fill(view);
+    });
+    return drawer;
+  };
+
+// The picture of one query with the control that exports it, and the query, too.
+function lanesFigure(view) {
   const exported = regard.exportBar("this query", () => ({
-    svg: () => view.picture.element.querySelector("svg"),
+    svg: () => view.lanes.svg,
     tex: () => accountLatex(view.state, view.result, view.state.row),
     titles: [view.data.name ?? document.title, view.names.query, view.state.query_labels[view.state.row]],
   }));
-  return el("div.flow-figure", view.picture.element, exported);
+  const ends = view.state.key_labels.includes("</s>") && el("p.soft", TEXTS.lanes.end);
+  return el("div.lanes-figure", view.lanes.element, ends, !view.state.given && exported);
 }
 
-// What attention is, and what to try first.
-function introduction({ state }, redraw) {
-  if (state.trained) return trainedIntroduction(state, redraw);
+// What attention is, where a page has no chapter that says it; what to try first.
+function introduction(view, redraw) {
+  const { state, inside } = view;
+  if (state.trained) return trainedIntroduction(view, redraw);
   if (!state.words) return [];
   const origin = state.words.origin ?? "given";
-  const parts = [el("p", regard.rich(TEXTS.what)), el("p.soft", regard.rich(TEXTS.drawn, { origin }))];
-  if (!state.about) return parts;
-  const change = () => {
-    const { order, set = [] } = state.first;
-    if (order) reorder(state, order);
-    for (const [i, j, x] of set) state.words.embeddings[i][j] = x;
-    redraw();
-  };
-  return [el("div.intro", parts, el("p.told", state.about), el("div.told", regard.first(state.first.text, change)))];
+  const parts = inside ? [] : [el("p", regard.rich(TEXTS.what)), el("p.soft", regard.rich(TEXTS.drawn, { origin }))];
+  const first = () => tryFirst(view);
+  const told = state.about && [el("p.told", state.about), el("div.told", regard.first(state.first.text, first))];
+  return told || parts.length ? el("div.intro", parts, told) : [];
 }
 
-function trainedIntroduction(state, redraw) {
+// The change that an example asks for. The lanes move, and the headline says what has become of them.
+function tryFirst(view) {
+  const { state } = view;
+  const { order, set = [], names = {} } = state.first;
+  if (order) reorder(state, order);
+  for (const [i, j, x] of set) state.words.embeddings[i][j] = x;
+  for (const [i, name] of Object.entries(names)) state.query_labels[i] = state.key_labels[i] = name;
+  Object.assign(state, { scores: null, key: null, tried: true });
+  const before = view.lanes;
+  draw(view);
+  view.lanes.from(before);
+  regard.changed();
+}
+
+function trainedIntroduction({ state }, redraw) {
   const { about, queries, first } = TEXTS.real;
   const next = () => {
     state.row = (state.row + 1) % state.query_labels.length;
@@ -182,47 +231,80 @@ function controlBar(view, update, redraw) {
 
 // Compute, and fill what is there. While the steps are walked through, nothing tells what a later one finds.
 function fill(view) {
-  const { state, names } = view;
+  const { state, open } = view;
   const result = computed(view);
   view.result = result;
-  const { row, shown, options, decoder, trained } = state;
+  const { row, shown } = state;
   const known = (number) => shown >= number;
-  const best = Math.max(0, result.weights[row].indexOf(largest(result.weights[row])));
+  const weights = result.weights[row];
+  const best = Math.max(0, weights.indexOf(largest(weights)));
   const key = state.key ?? (known(2) ? best : 0);
-  const ofGiven = () => givenSteps(result, row, names);
-  const steps = state.given ? ofGiven() : stepsOf({ names, options, result, row, key, decoder, trained });
+  const columns = shownKeys(weights, key, view.all);
+  const steps = stepsNow(view, result, key, columns);
+  const walked = steps.findIndex(({ number }) => number === shown);
+  view.walk.set(steps, walked);
+  view.picker.set(row);
+  view.exercise?.set(result);
+  put(view.sentence, headline(view, result, known));
+  view.lanes.set(laneNumbers(view, result, key, shownKeys(weights, key, false), known));
+  if (open.steps || shown < Infinity) view.story.set(steps, key, columns);
+  if (open.inputs) view.inputs.forEach((card) => card.set(result));
+  view.matrices.forEach((part) => {
+    part.element.hidden = !known(part.step);
+    if (open.matrices) part.set(result, row, key);
+  });
+}
+
+function stepsNow({ state, names }, result, key, { shown: keys }) {
+  const { row, shown, options, decoder, trained, given } = state;
+  const steps = given
+    ? givenSteps(result, row, names)
+    : stepsOf({ names, options, result, row, key, keys, decoder, trained });
   const walked = steps.findIndex(({ number }) => number === shown);
   steps.forEach((step, i) => {
     step.later = shown < Infinity && i !== walked && !(step.name === "next" && walked === i - 1);
   });
-  view.walk.set(steps, walked);
-  view.story.set(steps, key);
-  view.picker.set(row);
-  view.exercise?.set(result);
-  const query = state.query_labels[row];
-  const asks = () => [`Which ${names.key} will get most of the attention of `, bdi(query), "?"];
-  const says = () => sentence(query, state.key_labels, result.weights[row], result.logits?.[row]);
-  put(view.sentence, known(2) ? says() : asks());
-  view.picture?.set({ ...flowNumbers(view, result, row, key), step: shown < Infinity ? shown : null });
-  view.inputs.forEach((card) => card.set(result));
-  view.matrices.forEach((part) => {
-    part.element.hidden = !known(part.step);
-    part.set(result, row, key);
-  });
+  return steps;
 }
 
-function flowNumbers({ state, names }, { queries, keys, values, scale, scores, logits, weights, context }, row, key) {
-  const { options } = state;
-  const scaled = options.scale === null ? `\u00f7 \u221a${queries[0].length}` : `\u00d7 ${short(scale)}`;
-  const parts = [scale !== 1 && scaled, options.softcap !== null && "softcap", options.mask.kind !== "none" && "mask"];
+// What the weights say, and, for an example whose values have a meaning, what the context says.
+function headline({ state, names }, { weights, logits, context }, known) {
+  const { row } = state;
+  const query = state.query_labels[row];
+  if (!known(2)) return regard.filledWith(TEXTS.sentence.which.replace("key", names.key), { query: bdi(query) });
+  const said = sentence(query, state.key_labels, weights[row], logits?.[row]);
+  const meant = state.means && known(3) && ["; ", meaning(state, query, context[row])];
+  return [said, meant, state.tried && state.first.after && [". ", state.first.after]];
+}
+
+function meaning({ means, open, topics }, query, context) {
+  const order = context.map((_, i) => i).sort((a, b) => context[b] - context[a]);
+  const clear = context[order[0]] - (context[order[1]] ?? 0) > 0.25 * Math.abs(context[order[0]]);
+  return regard.filledWith(clear ? means : open, { query: bdi(query), topic: topics[order[0]] });
+}
+
+function laneNumbers({ state, names }, result, key, columns, known) {
+  const { row, options, query_labels, key_labels, topics } = state;
+  const { scores, logits, weights, context, values, rows } = result;
+  const powers = rows?.[row].terms && exponentials(rows[row]).terms;
+  const bounds = values
+    ? [Math.min(...values.flat()), Math.max(...values.flat())]
+    : [Math.min(...(context?.flat() ?? [0])), Math.max(...(context?.flat() ?? [1]))];
   return {
-    ...{ names, query: state.query_labels[row], key: state.key_labels[key] },
-    ...{ q: queries[row], k: keys[key], v: values[key], c: context[row] },
-    sign: ["scaled_dot", "dot"].includes(options.score) ? "\u00b7" : "e",
-    score: scores[row][key],
-    how: [parts.filter(Boolean).join(", "), TEXTS.normalize[options.normalize].name].filter(Boolean),
-    weight: logits[row][key] === -Infinity ? null : weights[row][key],
+    ...columns,
+    ...{ key, known, topics, bounds, powers, labels: key_labels, query: query_labels[row], names },
+    ...{ scores: scores?.[row], weights: weights[row], context: context?.[row] },
+    visible: weights[row].map((_, j) => logits?.[row][j] !== -Infinity),
+    how: powers && `exp(${logitFormula(options, result)})`,
   };
+}
+
+// How a logit comes from its score, for the head of a column.
+function logitFormula({ scale, softcap }, { scale: factor, queries }) {
+  if (softcap !== null) return "z";
+  if (factor === 1) return TEXTS.lanes.score;
+  const how = scale === null ? `/\u221a${queries[0].length}` : `\u00b7${short(factor)}`;
+  return `${TEXTS.lanes.score}${how}`;
 }
 
 // ----------------------------------------------------------------------------------------------------- the parts
@@ -255,10 +337,11 @@ function inputCards(view, names, update) {
 
 const titlesOf = ({ data }, title) => [data.name ?? document.title, title];
 
-function wordCards({ words, query_labels }, card, titles) {
+function wordCards({ words, query_labels, topics }, card, titles) {
   const weightCard = (title, letter, weight, part) => {
-    const own = card(title, `W_${letter}`, weight, words.features);
-    const product = results({ title: `= ${part}`, rowLabels: query_labels, titles: titles(part) });
+    const columnLabels = topics?.length === weight[0].length ? topics : [];
+    const own = card(title, `W_${letter}`, weight, words.features, columnLabels);
+    const product = results({ title: `= ${part}`, rowLabels: query_labels, columnLabels, titles: titles(part) });
     const element = el("div.pair", own.element, product.element);
     return { element, set: (result) => product.set(result[part]) };
   };
@@ -297,10 +380,10 @@ function picker(view, pick) {
   const { state } = view;
   const decoder = Boolean(state.decoder ?? state.trained);
   const options = state.query_labels.map((label, i) => [i, bdi(label)]);
-  const choice = regard.choices(decoder ? "Word" : "Query", options, state.row, (i) => pick(i));
+  const choice = regard.choices(TEXTS.sentence[decoder ? "word" : "query"], options, state.row, (i) => pick(i));
   const onclick = () => pick((state.row + 1) % state.query_labels.length);
-  const next = decoder && el("button", { "data-part": "next", onclick }, "Next word \u2192");
-  const title = el("span.soft", { "aria-hidden": "true" }, decoder ? "Word" : "Query");
+  const next = decoder && el("button", { "data-part": "next", onclick }, TEXTS.sentence.next);
+  const title = el("span.soft", { "aria-hidden": "true" }, TEXTS.sentence[decoder ? "word" : "query"]);
   return { element: el("div.picker", title, choice.element, next), set: choice.set };
 }
 
@@ -310,12 +393,13 @@ function walk(view, update) {
   let [first, last] = [1, 3];
   const go = (shown) => () => {
     state.shown = shown();
+    if (state.shown < Infinity) view.root.querySelector('[data-part="steps"]').open = view.open.steps = true;
     update();
     (state.shown < Infinity ? forth : start).focus({ preventScroll: true });
     if (state.shown < Infinity) reveal();
   };
   const button = (text, kind, shown) => el("button", { class: kind, onclick: go(shown) }, text);
-  const start = button("Step by step", "primary", () => first);
+  const start = button(TEXTS.sentence.walk, "primary", () => first);
   const back = button("\u2190 Back", null, () => Math.max(first, state.shown - 1));
   const forth = button("", "primary", () => (state.shown >= last ? first : state.shown + 1));
   const all = button("Show all steps", "quiet", () => Infinity);
@@ -323,7 +407,6 @@ function walk(view, update) {
   const element = el("div.stepper", back, forth, all, status);
   let walked = -1;
   const reveal = () => {
-    view.picture?.element.scrollIntoView({ block: "nearest" });
     element.scrollIntoView({ block: "nearest" });
     view.story.show(walked);
   };

@@ -39,10 +39,13 @@ function scoreParts({ arrays = {}, numbers = {} }, options, medium, spelled) {
 }
 
 // "2·3 + 0·1 = 6", as many terms as are read with pleasure.
-function products(left, right, total) {
-  const terms = left.slice(0, SHORTENED).map((x, i) => `${minus(x)}\u00b7${minus(right[i])}`);
-  const rest = left.length - SHORTENED;
-  return `${terms.join(" + ")}${rest > 0 ? ` + \u2026 ${rest} more` : ""} = ${short(total)}`;
+const products = (left, right, total) => productsOf(left, right, [...left.keys()].slice(0, SHORTENED), total);
+
+// The same of some terms.
+function productsOf(left, right, terms, total) {
+  const rest = left.length - terms.length;
+  const written = terms.map((i) => `${minus(left[i])}\u00b7${minus(right[i])}`).join(" + ");
+  return `${written}${rest > 0 ? ` + \u2026 ${rest} more` : ""} = ${short(total)}`;
 }
 
 const minus = (x) => (x < 0 ? `(${short(x)})` : short(x));
@@ -71,32 +74,29 @@ regard.workedScore = workedScore;
 // "word 1 attends mostly to word 3 (74.9 %), then to word 1 (23.6 %)." The words follow the size of the largest weight
 // and its margin to the second.
 function sentence(query, keys, weights, logits) {
-  const label = regard.label;
-  if (weights.some(Number.isNaN))
-    return [label(query), ": its weights are not numbers, because a score is infinite or none"];
+  const texts = TEXTS.sentence;
   const order = weights.map((_, j) => j).sort((a, b) => weights[b] - weights[a] || a - b);
-  const total = weights.reduce((sum, x) => sum + x, 0);
-  if (!(total > 0))
-    return [label(query), " attends to nothing: no key is visible to it, so its weights and its context are 0"];
-  const part = (j) => [label(keys[j]), ` (${regard.percent(weights[j])})`];
-  const [first, second] = order;
+  const whole = total(weights);
   const visible = weights.filter((_, j) => logits?.[j] !== -Infinity).length;
-  if (visible === 1) return [label(query), " sees only ", part(first)];
-  if (weights[first] - weights[order[visible - 1]] < 1e-9) {
-    const all = visible === weights.length ? "all" : `the ${visible} visible keys`;
-    return [label(query), ` attends to ${all} alike: `, regard.percent(weights[first]), " each"];
-  }
-  const [most, margin] = [weights[first] / total, (weights[first] - weights[second]) / total];
-  const also = (words) => (weights[second] > 0.005 * total ? [words, part(second)] : []);
-  if (most >= 0.995) return [label(query), " attends to ", part(first)];
-  if (margin < 0.02)
-    return [
-      label(query),
-      " attends about equally to ",
-      part(first),
-      also(" and "),
-      visible > 2 && most < 0.45 ? ", and to others" : null,
-    ];
-  if (most > 0.5) return [label(query), " attends mostly to ", part(first), also(", then to ")];
-  return [label(query), " attends to several, most to ", part(first), also(", then to ")];
+  const part = (j) => [regard.label(keys[j]), ` (${regard.percent(weights[j])})`];
+  const [first, second] = order;
+  const also = (text) => (weights[second] > 0.005 * whole ? regard.filledWith(text, { second: part(second) }) : []);
+  const say = (text, more = []) => [
+    ...regard.filledWith(text, {
+      query: regard.label(query),
+      first: part(first),
+      visible,
+      each: regard.percent(weights[first]),
+    }),
+    more,
+  ];
+  if (weights.some(Number.isNaN)) return say(texts.invalid);
+  if (!(whole > 0)) return say(texts.nothing);
+  if (visible === 1) return say(texts.only);
+  if (weights[first] - weights[order[visible - 1]] < 1e-9)
+    return say(visible === weights.length ? texts.alike : texts.visible);
+  const [most, margin] = [weights[first] / whole, (weights[first] - weights[second]) / whole];
+  if (most >= 0.995) return say(texts.one);
+  if (margin < 0.02) return say(texts.equally, [also(texts.and), visible > 2 && most < 0.45 ? texts.others : ""]);
+  return say(most > 0.5 ? texts.mostly : texts.several, also(texts.then));
 }

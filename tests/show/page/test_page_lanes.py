@@ -1,0 +1,143 @@
+"""The lanes of one query: all keys compete, and none that counts is out of sight."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from shown import row, texts
+
+import regard
+from regard.show import HtmlPage, page
+from regard.show.page.chapters import story
+from regard.show.page.examples import meanings, reordering
+from regard.show.page.mechanism import mechanism
+
+pytestmark = pytest.mark.slow
+
+INSIDE = """element => {
+    const box = element.getBoundingClientRect();
+    return box.left >= 0 && box.right <= innerWidth + 1 && box.top >= 0 && box.bottom <= innerHeight + 1;
+}"""
+
+
+def many(n: int) -> tuple[HtmlPage, Any]:
+    """A page of n words that attend to each other, and its numbers."""
+    arrays = np.random.default_rng(n).normal(size=(3, n, 3)) * 2
+    return page(*arrays), regard.attend(*arrays)
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_of_many_keys_the_best_are_shown_and_the_others_together(opened: Any, width: int) -> None:
+    shown, attention = many(30)
+    tab = opened(shown, width=width, height=800)
+    for query in (0, 17):
+        tab.get_by_role("radio", name=f"query {query + 1}", exact=True).click()
+        weights = attention.weights[query]
+        best = np.sort(np.argsort(-weights)[:5])
+        assert tab.locator(".lanes .lane .name").all_text_contents() == [f"key {j + 1}" for j in best]
+        rest = 100 * (1 - weights[best].sum())
+        others = tab.locator(".lanes .lane.soft").text_content()
+        assert others.startswith("25 others together")
+        assert float(re.search(r"[\d.]+(?=\u00a0%)", others).group()) == pytest.approx(rest, abs=0.051)
+        assert row(tab, "weight") == texts(weights)[0][best[0] : best[0] + 1] + [
+            texts(weights)[0][j] for j in best[1:]
+        ]
+
+
+@pytest.mark.parametrize("all_keys", [False, True])
+def test_the_picked_key_is_never_out_of_sight(opened: Any, all_keys: bool) -> None:
+    shown, attention = many(30)
+    tab = opened(shown, width=1280, height=800)
+    if all_keys:
+        tab.get_by_role("button", name="Show all 30 keys").click()
+    tab.locator(".drawer[data-part=matrices] summary").click()
+    worst = int(attention.weights[3].argmin())
+    tab.get_by_role("button", name=re.compile(f"^query 4 to key {worst + 1}:")).click()
+    for name in (".lanes .picked .name", ".story th.picked"):
+        part = tab.locator(name)
+        assert part.text_content() == f"key {worst + 1}"
+        part.evaluate(
+            "part => part.scrollIntoView({ block: 'center', inline: 'nearest' })"
+        ) if not all_keys else None
+        box, frame = part.bounding_box(), tab.locator(".story").locator("..").bounding_box()
+        assert box["x"] >= frame["x"] - 1
+        assert box["x"] + box["width"] <= frame["x"] + frame["width"] + 1
+
+
+def test_what_one_lane_gains_all_others_lose(opened: Any) -> None:
+    tab = opened(HtmlPage([meanings()]), width=1280, height=800)
+    handle = tab.get_by_role("slider", name="Score of the", exact=True)
+    handle.focus()
+    for _ in range(6):
+        tab.keyboard.press("PageUp")  # from 0 to 6, as much as river
+    scores = np.array([6.0, 6, -6]) / np.sqrt(2)
+    expected = 100 * np.exp(scores) / np.exp(scores).sum()
+    shares = [float(x[:-2]) for x in tab.locator(".lanes .share").all_text_contents()[:2]]
+    np.testing.assert_allclose(shares, expected[:2], atol=0.05)
+    tab.get_by_role("button", name="Undo").click()
+    assert tab.locator(".lanes .share").first.text_content() == "1.4\u00a0%"
+
+
+@pytest.mark.parametrize(("width", "height"), [(1280, 800), (1366, 768), (390, 844)])
+def test_every_first_change_changes_the_headline_in_the_window(opened: Any, width: int, height: int) -> None:
+    tab = opened(HtmlPage([meanings()]), width=width, height=height)
+    for example in ("River bank, money bank", "A pronoun and its noun", "A set without order", "Four words"):
+        tab.get_by_role("radio", name=example).click()
+        headline = tab.locator(".sentence")
+        before = headline.inner_text()
+        tab.get_by_role("button", name="Do it").click()
+        assert headline.inner_text() != before, example
+        assert headline.evaluate(INSIDE), example
+
+
+def test_the_first_change_renames_the_word_and_says_what_it_means(opened: Any) -> None:
+    tab = opened(HtmlPage(story(["shares"])), width=1280, height=800)
+    assert tab.locator(".sentence").inner_text().endswith("so bank is about water")
+    tab.get_by_role("button", name="Do it").click()
+    said = tab.locator(".sentence").inner_text()
+    assert said.startswith("bank attends mostly to money (98.6")
+    assert said.endswith("so bank is about money")
+    assert "river" not in tab.locator(".lanes").text_content()
+
+
+def test_bars_and_choices_are_seen_in_forced_colours(opened: Any) -> None:
+    tab = opened(HtmlPage([meanings()]), forced_colors="active")
+    style = "part => [getComputedStyle(part).backgroundColor, getComputedStyle(part).borderWidth]"
+    accent = tab.locator(".story .bar").first.evaluate(style)[0]
+    paper = tab.locator("body").evaluate(style)[0]
+    assert accent != paper
+    assert tab.locator(".story td.picked").first.evaluate(style)[0] != paper
+    chosen, other = (
+        tab.locator(f'.picker [aria-checked="{state}"]').first.evaluate(style)[1]
+        for state in ("true", "false")
+    )
+    assert chosen != other
+
+
+def test_a_decoder_and_what_was_recorded_have_no_scores_to_move(opened: Any) -> None:
+    attention = regard.attend(*np.eye(3)[None].repeat(3, 0))
+    tab = opened(HtmlPage([reordering(), *page(attention).sections]))
+    assert tab.locator(".lanes").count() == 2
+    assert tab.locator(".lanes [role=slider]").count() == 0
+
+
+def test_a_row_without_a_largest_weight_is_no_question(opened: Any) -> None:
+    tab = opened(HtmlPage([meanings()]))
+    tab.get_by_role("radio", name="the", exact=True).click()  # its query is (0, 0): all scores are 0
+    tab.get_by_role("button", name="Exercise").click()
+    assert tab.locator(".exercise h3").inner_text() == "Exercise: the query bank"
+
+
+def test_a_wrong_guess_of_an_exercise_gets_a_hint_first(opened: Any) -> None:
+    tab = opened(HtmlPage([mechanism(np.eye(2) * 3, np.eye(2), np.eye(2))]))
+    tab.get_by_role("button", name="Exercise").click()
+    for said in (
+        "Not quite. Compute the dot product of query and key for each",
+        "Not quite. Most goes to key 1",
+    ):
+        tab.get_by_role("radio", name="key 2", exact=True).click()
+        tab.get_by_role("button", name="Check").click()
+        assert tab.locator(".exercise .feedback").last.inner_text().startswith(said)
