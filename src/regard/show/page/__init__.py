@@ -13,6 +13,7 @@ from regard.mask import MaskLike
 from regard.scores import ScoreLike
 from regard.show.page.dispatch import large, sections
 from regard.show.page.document import HtmlPage
+from regard.show.page.importance import Importance
 from regard.show.page.mechanism import fixed, is_readable, recomputes
 from regard.show.page.mechanism import mechanism as of_arrays
 from regard.show.page.section import TokenLabels
@@ -35,6 +36,7 @@ def page(
     query_labels: Sequence[str] | None = None,
     key_labels: Sequence[str] | None = None,
     tokens: Sequence[str] | Sequence[Sequence[str]] | None = None,
+    importance: Importance = None,
     title: str = "Attention",
 ) -> HtmlPage:
     """Make a page of an attention.
@@ -55,6 +57,10 @@ def page(
         n and m names.
     tokens : sequence of str or several of them, optional
         Names of queries and keys instead: those of the sequence that is as long as a side.
+    importance : array (n, m) or (..., n, m), or several of them by name, optional
+        How much each pair mattered, such as `regard.attribution.contributions` or ``Seq2Seq.erasure``; NaN where that
+        is not known. The page shows it beside the weights of an array, an `Attention`, a `Translation` or `Heads`, with
+        what differs and how often the most attended key is the most important one.
     title : str
         The title of the page.
 
@@ -83,7 +89,9 @@ def page(
         rule = "page takes queries, keys and values, or an Attention, a Translation, Heads or an array of weights."
         _check.fail(rule, kind=TypeError)
     if keys is None or values is None:
-        return HtmlPage(sections(shown, query_labels, key_labels), title=title)
+        return HtmlPage(sections(shown, query_labels, key_labels, importance), title=title)
+    if importance is not None:
+        _check.exclude("importance", "keys and values")
     arrays = _check.three(shown, keys, values)
     if not arrays[0].shape[-2] or not arrays[1].shape[-2]:
         named = dict(zip(("queries", "keys", "values"), arrays, strict=True))

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regard import _check
+from regard.show.page.importance import Importance, checked_importance, described
 from regard.show.page.section import (
     JOIN,
     LONGEST_TEXT,
@@ -26,6 +27,7 @@ __all__ = ["Translated", "alignment", "aligned", "sentence"]
 Array = NDArray[Any]
 Links = Collection[tuple[int, int]]
 
+END = "</s>"  # of a source, in the vocabularies of `regard.seq2seq`
 _PIXELS = 320  # of the longer side of a picture, at least, if it has more
 
 
@@ -81,10 +83,11 @@ def aligned(
     *,
     links: Links = (),
     text: str = "",
+    importance: Importance = None,
 ) -> dict[str, Any]:
     """Describe one alignment that is given as an array.
 
-    weights (n, m).
+    weights (n, m); importance (n, m), or several by name.
     """
     array = _checked(weights, rows, columns)
     hypothesis = {"text": readable(text, LONGEST_TEXT), "score": None, "tokens": list(map(readable, rows))}
@@ -92,7 +95,7 @@ def aligned(
         "source": list(map(readable, columns)),
         "text": "",
         "name": "",
-        "hypotheses": [hypothesis | _weights(array)],
+        "hypotheses": [hypothesis | _weights(array, checked_importance(importance, array.shape))],
         "links": _checked_links(links, len(columns), len(rows)),
     }
 
@@ -103,10 +106,12 @@ def sentence(
     links: Links = (),
     picture: ArrayLike | None = None,
     name: str = "",
+    importance: Any = None,
 ) -> dict[str, Any]:
     """Describe the alignments of one source: those of a translation, or of each of the n best.
 
-    picture (H, W), (H, W, 1), (H, W, 3), (H, W, 4).
+    picture (H, W), (H, W, 1), (H, W, 3), (H, W, 4); importance (n, m), or several by name; of several hypotheses, a
+    list of these.
     """
     translations = list(hypotheses) if isinstance(hypotheses, Sequence) else [hypotheses]
     if not translations:
@@ -116,12 +121,17 @@ def sentence(
         _check.fail(
             "hypotheses must share a source. Got several instead.", hint="call sentence() for each source"
         )
+    single = importance is None or not isinstance(hypotheses, Sequence)
+    needed = [importance] * len(translations) if single else list(importance)
+    if len(needed) != len(translations):
+        rule = f"importance must be a list of {len(translations)}, as hypotheses are."
+        _check.fail(f"{rule} Got {len(needed)} instead.")
     read = first.source if first.alignment is None else first.full_alignment()[1]
     shown: dict[str, Any] = {
         "source": _labels(read, first.starts),
         "text": readable(_joined(first.source), LONGEST_TEXT),
         "name": readable(name),
-        "hypotheses": [_hypothesis(translation) for translation in translations],
+        "hypotheses": list(map(_hypothesis, translations, needed)),
         "links": _checked_links(links, len(read), len(first.tokens)),
     }
     if first.grid is not None:
@@ -131,7 +141,7 @@ def sentence(
     return shown
 
 
-def _hypothesis(translation: Translated) -> dict[str, Any]:
+def _hypothesis(translation: Translated, importance: Importance = None) -> dict[str, Any]:
     shown = {
         "text": readable(translation.text, LONGEST_TEXT),
         "score": float(translation.score),
@@ -140,11 +150,21 @@ def _hypothesis(translation: Translated) -> dict[str, Any]:
     if translation.alignment is None:
         return shown
     weights, read = translation.full_alignment()
-    return shown | _weights(_checked(weights, translation.tokens, read))
+    needed = checked_importance(importance, translation.alignment.shape)
+    parts = {name: _of_read(array, read) for name, array in needed.items()}
+    return shown | _weights(_checked(weights, translation.tokens, read), parts)
 
 
-def _weights(array: Array) -> dict[str, Any]:
-    return {"weights": packed(array), "warnings": weight_faults(array)}
+def _of_read(importance: Array, read: Sequence[str]) -> Array:
+    """Return the importance of all tokens that were read: NaN for those that can't be erased, as </s>."""
+    floats = importance.astype(np.float64)
+    floats[:, [token == END for token in read[: floats.shape[1]]]] = np.nan
+    return np.pad(floats, ((0, 0), (0, len(read) - floats.shape[1])), constant_values=np.nan)
+
+
+def _weights(array: Array, importance: dict[str, Array]) -> dict[str, Any]:
+    parts = [described(name, array, needed) for name, needed in importance.items()]
+    return {"weights": packed(array), "importance": parts, "warnings": weight_faults(array)}
 
 
 def _checked(weights: ArrayLike, rows: Sequence[str], columns: Sequence[str]) -> Array:
@@ -169,7 +189,7 @@ def _labels(tokens: Sequence[str], starts: Collection[int] = ()) -> list[str]:
 
 def _joined(tokens: Sequence[str]) -> str:
     """Return tokens as one text, without the end of the sentence."""
-    line = " ".join(token for token in tokens if token != "</s>")
+    line = " ".join(token for token in tokens if token != END)
     return line.replace(f" {JOIN}", "").replace(f"{JOIN} ", "")
 
 

@@ -12,11 +12,13 @@ from regard import _check
 from regard._display import Displayed
 from regard._problem import prepare
 from regard._recorded import RecordedCall, joined
+from regard.attribution import contributions
 from regard.context import NOTHING_RECORDED, Attention, define
 from regard.mask import MaskLike
 from regard.scores import ScoreLike
 from regard.show.page.alignment import alignment, sentence
-from regard.show.page.heads import group, heads, of_layers, of_model, of_recorded
+from regard.show.page.heads import Layer, group, heads, of_layers, of_model, of_recorded
+from regard.show.page.importance import Importance
 from regard.show.page.long_attention import LongAttention, long_section
 from regard.show.page.mechanism import fits, of_decoder, recorded
 from regard.show.page.section import Section
@@ -29,11 +31,15 @@ Labels = Sequence[str] | None
 _DENSE = 1 << 22  # weights that are computed at once; more are summarized by blocks
 
 
-def sections(shown: Any, query_labels: Labels = None, key_labels: Labels = None) -> list[Section]:
-    """Return the sections of an object with attention weights.
+def sections(
+    shown: Any, query_labels: Labels = None, key_labels: Labels = None, importance: Importance = None
+) -> list[Section]:
+    """Return the sections of an object with attention weights, or of weights with an importance.
 
     shown (..., n, m).
     """
+    if importance is not None:
+        return [_with_importance(shown, query_labels, key_labels, importance)]
     if isinstance(shown, Section):
         return [shown]
     if isinstance(shown, LongAttention):
@@ -59,6 +65,22 @@ def sections(shown: Any, query_labels: Labels = None, key_labels: Labels = None)
         "page takes queries, keys and values, or an Attention, a Translation, Heads or an array of weights."
     )
     _check.fail(f"{rule} Got {type(shown).__name__} instead.", kind=TypeError)
+
+
+def _with_importance(shown: Any, query_labels: Labels, key_labels: Labels, importance: Any) -> Section:
+    """Return the section of weights beside which an importance lies."""
+    if isinstance(shown, Attention):
+        return of_recorded([shown], query_labels, key_labels, importance)
+    first = shown[0] if isinstance(shown, list | tuple) and shown else shown
+    view = first.view if isinstance(first, Displayed) else None
+    if view == "heads" and first is shown:
+        return of_model(shown, importance)
+    if view == "alignment":
+        return alignment(sentence(shown, importance=importance))
+    if not _check.is_array(shown) and not isinstance(first, int | float | np.generic | list | tuple):
+        rule = "importance goes with an array of weights, an Attention, a Translation or Heads."
+        _check.fail(f"{rule} Got {type(shown).__name__} instead.", kind=TypeError)
+    return heads([group("weights", shown, query_labels, key_labels, importance=importance)])
 
 
 def large(
@@ -95,15 +117,27 @@ def _calls(calls: list[RecordedCall], query_labels: Labels, key_labels: Labels) 
     """Return all heads of the calls that a model made, and summaries of those that are too large."""
     parts = joined(calls)
     small = [(label, part) for label, part in parts if not _is_large(part)]
-    weights = ((label, part.weights if isinstance(part, RecordedCall) else part) for label, part in small)
+    layers = (_layer(label, part) for label, part in small)
     return [
-        *([of_layers(weights, query_labels, key_labels)] if small else []),
+        *([of_layers(layers, query_labels, key_labels)] if small else []),
         *(
             long_section(_long(part), query_labels, key_labels, title=label)
             for label, part in parts
             if isinstance(part, RecordedCall) and _is_large(part)
         ),
     ]
+
+
+def _layer(label: str, part: RecordedCall | NDArray[Any]) -> Layer:
+    """Return the weights of a call, and where its values were kept, how much of them each weight contributes."""
+    if not isinstance(part, RecordedCall):
+        return Layer(label, part)
+    weights, values = part.weights, part.values
+    if values is None or not (np.isfinite(weights).all() and np.isfinite(values).all()):
+        return Layer(label, weights)
+    if values.ndim > 2:  # a head of values serves several of queries
+        values = np.repeat(values, weights.shape[-3] // values.shape[-3], axis=-3)
+    return Layer(label, weights, {"contribution": contributions(weights, values)})
 
 
 def _is_large(part: RecordedCall | NDArray[Any]) -> bool:
@@ -135,6 +169,6 @@ def _several(shown: list[Any], query_labels: Labels, key_labels: Labels) -> list
         layers = [_check.numeric("weights", item) for item in shown]
         if any(layer.ndim < 2 for layer in layers):  # the rows of one matrix
             return sections(_check.numeric("weights", layers), query_labels, key_labels)
-        named = ((str(number), layer) for number, layer in enumerate(layers, 1))
+        named = (Layer(str(number), layer) for number, layer in enumerate(layers, 1))
         return [of_layers(named, query_labels, key_labels)]
     return [section for item in shown for section in sections(item, query_labels, key_labels)]

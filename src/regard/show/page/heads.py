@@ -10,10 +10,21 @@ from numpy.typing import ArrayLike, NDArray
 
 from regard import _check
 from regard.context import Attention
+from regard.show.page.importance import Importance, checked_importance, described
 from regard.show.page.section import Section, compact, labels, packed, readable, weight_faults
 from regard.show.terminal.cells import one_sentence
 
-__all__ = ["AllHeads", "HeadMeasures", "group", "heads", "measures", "of_layers", "of_model", "of_recorded"]
+__all__ = [
+    "AllHeads",
+    "HeadMeasures",
+    "Layer",
+    "group",
+    "heads",
+    "measures",
+    "of_layers",
+    "of_model",
+    "of_recorded",
+]
 
 Array = NDArray[Any]
 
@@ -105,23 +116,27 @@ def group(
     columns: Sequence[str] | None = None,
     *,
     layers: Sequence[str] | None = None,
+    importance: Importance = None,
 ) -> dict[str, Any]:
     """Describe heads that attend from the same tokens to the same tokens.
 
-    weights (L, h, n, m).
+    weights (L, h, n, m); importance (n, m) or (L, h, n, m).
     """
-    array = one_sentence(_check.numeric("weights", weights))
+    numbers = _check.numeric("weights", weights)
+    array = one_sentence(numbers)
     if not 2 <= array.ndim <= 4 or not array.size:
         hint = "choose one sentence of a batch: weights[:, sentence]" if array.ndim == 5 else ""
         _check.fail(
             f"weights must be (layers, heads, n, m), and not empty. Got {array.shape} instead.", hint=hint
         )
+    needed = checked_importance(importance, numbers.shape)
     array = array.reshape((1,) * (4 - array.ndim) + array.shape)
     size, *_, n, m = array.size, *array.shape
     block = 1
-    while size // block**2 > _MOST:
+    while size * (1 + len(needed)) // block**2 > _MOST:
         block += 1
     drawn = _largest(array, block)
+    parts = _importance(array, needed, block)
     return {
         "name": readable(name),
         "layers": labels(_numbers(len(array)) if layers is None else layers, len(array), "layer"),
@@ -130,9 +145,28 @@ def group(
         "block": block,
         "weights": packed(_rounded(drawn)),
         "step": _STEP if drawn.size > _EXACT else 1,
-        "measures": {key: value.tolist() for key, value in measures(array)._asdict().items()},
+        "measures": {key: value.tolist() for key, value in measures(array)._asdict().items()}
+        | _agreement(parts),
+        "importance": parts,
         "warnings": weight_faults(array),
     }
+
+
+def _importance(weights: Array, needed: dict[str, Array], block: int) -> list[dict[str, Any]]:
+    """Describe what lies beside weights (L, h, n, m): each importance (n, m) or of the shape of the weights."""
+    shaped = (
+        (name, array if array.ndim == 2 else one_sentence(array).reshape(weights.shape))
+        for name, array in needed.items()
+    )
+    return [described(name, weights, array, _largest(array, block)) for name, array in shaped]
+
+
+def _agreement(importance: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the share of rows in which each head (L, h) agrees with the first importance, if there is one."""
+    if not importance:
+        return {}
+    with np.errstate(invalid="ignore"):  # no row has two columns
+        return {"agreement": np.divide(importance[0]["hits"], importance[0]["rows"]).tolist()}
 
 
 def _numbers(count: int) -> list[str]:
@@ -164,16 +198,21 @@ def heads(groups: Iterable[dict[str, Any]], *, title: str = "Heads") -> Section:
     return Section("heads", title, {"groups": layers}, text=text)
 
 
-def of_model(model_heads: AllHeads) -> Section:
-    """Show the heads of a transformer, as `regard.seq2seq.Seq2Seq.heads` returns them."""
+def of_model(model_heads: AllHeads, importance: Importance = None) -> Section:
+    """Show the heads of a transformer, as `regard.seq2seq.Seq2Seq.heads` returns them.
+
+    importance (n, m): of the source's m tokens for the n tokens of the translation.
+    """
     source, previous = model_heads.source_tokens, model_heads.previous_tokens
     parts = (
-        ("encoder", model_heads.encoder, source, source),
-        ("decoder", model_heads.decoder, model_heads.target_tokens, previous),
-        ("source", model_heads.source, model_heads.target_tokens, source),
+        ("encoder", model_heads.encoder, source, source, None),
+        ("decoder", model_heads.decoder, model_heads.target_tokens, previous, None),
+        ("source", model_heads.source, model_heads.target_tokens, source, importance),
     )
     return heads(
-        group(name, weights, rows, columns) for name, weights, rows, columns in parts if weights.size
+        group(name, weights, rows, columns, importance=needed)
+        for name, weights, rows, columns, needed in parts
+        if weights.size
     )
 
 
@@ -181,30 +220,55 @@ def of_recorded(
     attentions: Sequence[Attention],
     rows: Sequence[str] | None = None,
     columns: Sequence[str] | None = None,
+    importance: Importance = None,
 ) -> Section:
-    """Show the weights of recorded attentions."""
+    """Show the weights of recorded attentions, with the importance of each of their shape."""
     kept = (
-        (number, attention) for number, attention in enumerate(attentions, 1) if "weights" in vars(attention)
+        Layer(attention.name or str(number), attention.weights, importance)
+        for number, attention in enumerate(attentions, 1)
+        if "weights" in vars(attention)
     )
-    return of_layers(
-        ((attention.name or str(number), attention.weights) for number, attention in kept), rows, columns
-    )
+    return of_layers(kept, rows, columns)
+
+
+class Layer(NamedTuple):
+    """The weights (..., n, m) of a layer, and the importance of the same pairs."""
+
+    name: str
+    weights: Array
+    importance: Importance = None
 
 
 def of_layers(
-    named: Iterable[tuple[str, Array]],
+    layers: Iterable[Layer],
     rows: Sequence[str] | None = None,
     columns: Sequence[str] | None = None,
 ) -> Section:
-    """Show the weights (..., n, m) of layers, by name: those of one shape are a group."""
-    shapes: dict[tuple[int, ...], list[tuple[str, Array]]] = {}
-    for layer, weights in named:
-        _check.dimensions(weights=(weights, "(..., n, m)"))
-        if weights.size:
-            shapes.setdefault(weights.shape, []).append((layer, weights))
-    groups = []
-    for shape, layers in shapes.items():
-        stacked = np.stack([weights.reshape(-1, *shape[-2:]) for _, weights in layers])
-        name = f"{shape[-2]} × {shape[-1]}"
-        groups.append(group(name, stacked, rows, columns, layers=[name for name, _ in layers]))
-    return heads(groups)
+    """Show layers by name: those of one shape, and with the same kinds of importance, are a group."""
+    groups: dict[Any, list[tuple[Layer, dict[str, Array]]]] = {}
+    for layer in layers:
+        _check.dimensions(weights=(layer.weights, "(..., n, m)"))
+        needed = checked_importance(layer.importance, layer.weights.shape)
+        if layer.weights.size:
+            groups.setdefault((layer.weights.shape, *needed), []).append((layer, needed))
+    return heads(_group_of(members, rows, columns) for members in groups.values())
+
+
+def _group_of(
+    members: list[tuple[Layer, dict[str, Array]]],
+    rows: Sequence[str] | None,
+    columns: Sequence[str] | None,
+) -> dict[str, Any]:
+    shape, names = members[0][0].weights.shape, list(members[0][1])
+
+    def stacked(arrays: Iterable[Array]) -> Array:
+        return np.stack([np.broadcast_to(array, shape).reshape(-1, *shape[-2:]) for array in arrays])
+
+    return group(
+        f"{shape[-2]} × {shape[-1]}",
+        stacked(layer.weights for layer, _ in members),
+        rows,
+        columns,
+        layers=[layer.name for layer, _ in members],
+        importance={name: stacked(needed[name] for _, needed in members) for name in names},
+    )

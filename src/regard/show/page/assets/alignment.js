@@ -2,7 +2,7 @@
 // each token looked.
 
 regard.view("alignment", (root, data, { section }) => {
-  const first = { sentence: 0, hypothesis: 0 };
+  const first = { sentence: 0, hypothesis: 0, shown: 0 };
   const view = { state: { ...first } };
   const chooser = el("div.chooser");
   const source = el("p.source");
@@ -22,13 +22,19 @@ regard.view("alignment", (root, data, { section }) => {
     source.hidden = Boolean(sentence.grid) && !sentence.name;
     scored.hidden = sentence.hypotheses[0].score === null;
     listHypotheses(list, sentence, state, show);
-    put(stage, staged(sentence, sentence.hypotheses[state.hypothesis], state.hypothesis));
+    put(stage, staged(sentence, sentence.hypotheses[state.hypothesis], state));
     regard.changed();
   };
   if (!select) chooser.remove();
   show();
-  const most = Math.max(...data.sentences.map(({ hypotheses }) => hypotheses.length));
-  const codes = { sentence: regard.CODES.integer(data.sentences.length), hypothesis: regard.CODES.integer(most) };
+  const hypotheses = data.sentences.flatMap((sentence) => sentence.hypotheses);
+  const most = (of) => Math.max(...of.map(({ length }) => length));
+  const { integer } = regard.CODES;
+  const codes = {
+    sentence: integer(data.sentences.length),
+    hypothesis: integer(most(data.sentences.map((sentence) => sentence.hypotheses))),
+    shown: integer(1 + 2 * most(hypotheses.map(({ importance = [] }) => importance))),
+  };
   const restored = () => {
     view.state.hypothesis = Math.min(view.state.hypothesis, data.sentences[view.state.sentence].hypotheses.length - 1);
     show();
@@ -63,16 +69,18 @@ function listHypotheses(list, sentence, state, show) {
   if (had) buttons[state.hypothesis].focus();
 }
 
-function staged(sentence, hypothesis, rank) {
+function staged(sentence, hypothesis, state) {
   if (!hypothesis.weights) return [el("p.note", "This model has no attention: there are no weights to show.")];
   const weights = regard.array(hypothesis.weights).data;
-  if (sentence.grid) return [pictureView(sentence, hypothesis, weights)];
+  const importance = unpackedImportance(hypothesis.importance);
+  if (sentence.grid) return [pictureView(sentence, hypothesis, weights, importance, state)];
   if (!hypothesis.tokens.length) return [el("p.note", "There are no tokens: the translation is empty.")];
-  const links = rank === 0 ? sentence.links : []; // given links are those of the first
-  const names = { row: "Target tokens", column: "source tokens" };
+  const links = state.hypothesis === 0 ? sentence.links : []; // given links are those of the first
+  const unit = { whole: "sentence", input: "word", outputs: "words", ...BLUE };
+  const names = { row: "Target tokens", column: "source tokens", ...unit };
   const titles = () => [document.title, hypothesis.text || sentence.name];
-  const shown = { rows: hypothesis.tokens, columns: sentence.source, weights, names };
-  const view = regard.weightsView(shown, { links, warnings: hypothesis.warnings, titles });
+  const shown = { rows: hypothesis.tokens, columns: sentence.source, weights, importance, names };
+  const view = regard.weightsView(shown, { links, warnings: hypothesis.warnings, titles, state });
   return [view.element, links.length > 0 && legend(links, hypothesis, weights, sentence.source.length)];
 }
 
@@ -89,19 +97,22 @@ function legend(links, hypothesis, weights, m) {
 // ------------------------------------------------------------------------------------------------------ pictures
 
 const MARK = [255, 96, 0]; // a colour that neither ink nor paper has
+const BELOW = [0, 80, 255]; // of numbers below 0
 const COVER = 0.7; // of a pixel, where the weight is the largest
 
-function pictureView(sentence, hypothesis, weights) {
+function pictureView(sentence, hypothesis, weights, importance, state) {
   const cells = sentence.grid[0] * sentence.grid[1];
   const model = {
     grid: sentence.grid,
     picture: sentence.picture && regard.array(sentence.picture),
-    weights: (k) => weights.subarray(k * cells, (k + 1) * cells),
+    layers: layersOf(weights, importance, cells),
+    weights: (k) => model.layer.numbers.subarray(k * cells, (k + 1) * cells),
     shown: -1,
   };
+  model.layer = model.layers[state.shown] ?? model.layers[0];
   const large = el("canvas.large", { role: "img" });
   const line = el("p.readout", { "aria-live": "polite" });
-  const hint = "Hover, focus or tap a token: what it attends to is orange, the more the stronger.";
+  const hint = "Hover, focus or tap a token: the larger the number of a cell, the stronger its colour.";
   const idle = hypothesis.tokens.length ? hint : "(no caption)";
   const first = model.picture || !hypothesis.tokens.length ? -1 : 0; // the picture itself comes first
   const shown = Array.from({ length: hypothesis.tokens.length - first }, (_, i) => i + first);
@@ -109,23 +120,30 @@ function pictureView(sentence, hypothesis, weights) {
   function show(k) {
     model.shown = k;
     panels.forEach((button, i) => button.setAttribute("aria-pressed", String(i + first === k)));
-    const where = k < 0 ? "" : `, orange where the model attended at token ${k + 1}: ${hypothesis.tokens[k]}`;
+    const where = k < 0 ? "" : `, orange by the ${model.layer.name} of token ${k + 1}: ${hypothesis.tokens[k]}`;
     large.setAttribute("aria-label", `The picture${where}`);
     drawPicture(large, model, k, 480);
     put(line, k < 0 ? idle : strongestCells(hypothesis.tokens[k], model, k));
   }
   regard.roving([panels]);
-  regard.onTheme(() => {
+  const redraw = () => {
+    model.layer = model.layers[state.shown] ?? model.layers[0];
+    bar.refresh();
     panels.forEach((button, i) => drawPicture(button.firstChild, model, i + first, 120));
     show(model.shown);
-  });
+  };
+  const unit = { whole: "caption", input: "cell", outputs: "words", more: BLUE.less, less: BLUE.more };
+  const bar = layerBar(model, state, unit, redraw);
+  regard.onTheme(redraw);
+  bar.refresh();
   show(first);
   const small = el("div.panels", { role: "group", "aria-label": "Tokens" }, panels);
   const pictures = () =>
     shown.map((k) => ({ canvas: drawPicture(el("canvas"), model, k, 300), label: hypothesis.tokens[k] ?? "" }));
   const svg = () => regard.canvasPicture(hypothesis.text, 5, 150, pictures);
   const exported = regard.exportBar("the pictures", () => ({ svg, titles: [document.title, hypothesis.text] }));
-  return el("div.beside.picture", notWeights(hypothesis.warnings), line, el("div", exported, large), small);
+  const warning = notWeights(hypothesis.warnings);
+  return el("div.beside.picture", warning, bar.element, line, el("div", exported, large), small);
 }
 
 function panel(token, model, k, show) {
@@ -136,7 +154,7 @@ function panel(token, model, k, show) {
 
 function strongestCells(token, model, k) {
   const weights = model.weights(k);
-  const best = regard.best(weights.length, (cell) => weights[cell], 3);
+  const best = regard.best(weights.length, (cell) => Math.abs(weights[cell]), 3);
   const cellName = (cell) => `row ${Math.floor(cell / model.grid[1]) + 1}, column ${(cell % model.grid[1]) + 1} `;
   const list = best.map((cell) => el("span", cellName(cell), el("b", weightText(weights[cell]))));
   return [bdi(token), " \u2192 ", ...list];
@@ -157,18 +175,18 @@ function light(pixels, [height, width], shares, { shape: [h, w], data }) {
     const row = Math.floor((y * h) / height) * w;
     for (let x = 0; x < width; x++, at++) {
       const from = 3 * (row + Math.floor((x * w) / width));
-      const cover = COVER * shares[at];
-      for (let c = 0; c < 3; c++) pixels[4 * at + c] = Math.round(data[from + c] * (1 - cover) + MARK[c] * cover);
+      const [cover, mark] = [COVER * Math.abs(shares[at]), shares[at] < 0 ? BELOW : MARK];
+      for (let c = 0; c < 3; c++) pixels[4 * at + c] = Math.round(data[from + c] * (1 - cover) + mark[c] * cover);
       pixels[4 * at + 3] = 255;
     }
   }
 }
 
-// Weights of cells as shares of the largest, interpolated along both axes: at the centre of a cell its weight stands
+// Numbers of cells as shares of the largest, interpolated along both axes: at the centre of a cell its number stands
 // unchanged, and nowhere is a value outside of those of the cells around it.
 function smoothed(weights, [h, w], [height, width]) {
-  const most = regard.largest(weights);
-  const share = (weight) => (weight > 0 ? Math.min(1, weight / most) : 0); // not a number: none
+  const most = regard.largest(weights.map(Math.abs));
+  const share = (weight) => Math.min(1, Math.max(-1, weight / most)) || 0; // not a number: none
   const across = Float64Array.from({ length: h * width });
   for (let i = 0; i < h; i++) {
     const row = Float64Array.from({ length: w }, (_, j) => share(weights[i * w + j]));

@@ -223,7 +223,7 @@ const regard = {
   // The weight of the darkest colour: the largest, but at least some times that of uniform weights over m keys.
   darkest: (weights, m) => regard.largest(weights, Math.min(1, RULES.uniform / m)),
 
-  // The colour of a weight t from 0 (paper) to 1 (ink) in the present theme, in equal steps for the eye.
+  // The colour of a number t from 0 (paper) to 1 (ink) in the present theme, in equal steps for the eye; to -1 in orange.
   colour(t) {
     const [red, green, blue] = shade(t);
     return `rgb(${red} ${green} ${blue})`;
@@ -240,7 +240,7 @@ const regard = {
     return luminance(shade(t)) > 0.179 ? "#000" : "#fff";
   },
 
-  // Draw the colours of numbers from 0 to `top` into a canvas of so many pixels, row by row.
+  // Draw the colours of numbers up to `top`, or from -top, into a canvas of so many pixels, row by row.
   paint(canvas, numbers, width, height, top = 1) {
     const table = new Uint32Array(Uint8Array.from(shades().flatMap((colour) => [...colour, 255])).buffer);
     return pixels(canvas, width, height, ({ buffer }) => {
@@ -482,10 +482,11 @@ regard.themeColour = (name) => {
 };
 let probe = null;
 
-// The colours between two texts, which are the numbers that they stand for.
-regard.colourBar = (low, high) => {
+// The colours between two texts, which are the numbers that they stand for: 0, or `from` = -1, and 1.
+regard.colourBar = (low, high, from = 0) => {
   const bar = el("span.colour-bar", { "aria-hidden": "true" });
-  bar.style.background = `linear-gradient(to right, ${[0, 0.25, 0.5, 0.75, 1].map(regard.colour).join(", ")})`;
+  const colours = [0, 0.25, 0.5, 0.75, 1].map((t) => regard.colour(from + (1 - from) * t));
+  bar.style.background = `linear-gradient(to right, ${colours.join(", ")})`;
   return [low, bar, high];
 };
 
@@ -496,23 +497,25 @@ const STOPS = {
   light: { lightness: [0.99, 0.8, 0.55, 0.3], chroma: [0.004, 0.095, 0.185, 0.13], hue: [265, 258, 264, 272] },
   dark: { lightness: [0.235, 0.42, 0.66, 0.93], chroma: [0.015, 0.12, 0.155, 0.055], hue: [268, 266, 258, 240] },
 };
+const ORANGE = 50; // the hue of numbers below 0
 const tables = {};
 
 // The colours of the present theme. A browser takes long to determine the theme, so it is asked once for many colours.
 function shades() {
   const theme = regard.dark() ? "dark" : "light";
-  tables[theme] ??= Array.from({ length: 256 }, (_, i) => srgb(between(STOPS[theme], i / 255)));
+  tables[theme] ??= Array.from({ length: 511 }, (_, i) => srgb(between(STOPS[theme], (i - 255) / 255)));
   return tables[theme];
 }
 
-const level = (t) => Math.round(255 * Math.min(1, Math.max(0, Number.isNaN(t) ? 0 : t)));
+const level = (t) => 255 + Math.round(255 * Math.min(1, Math.max(-1, Number.isNaN(t) ? 0 : t)));
 
 const shade = (t) => shades()[level(t)];
 
 function between(stops, t) {
-  const position = 3 * t;
+  const position = 3 * Math.abs(t);
   const i = Math.min(Math.floor(position), 2);
-  return Object.values(stops).map((at) => at[i] + (position - i) * (at[i + 1] - at[i]));
+  const [lightness, chroma, hue] = Object.values(stops).map((at) => at[i] + (position - i) * (at[i + 1] - at[i]));
+  return [lightness, chroma, t < 0 ? ORANGE : hue];
 }
 
 // OKLCH to 8-bit sRGB (Ottosson 2020).

@@ -5,7 +5,7 @@ const THUMB = 96; // pixels of the longer side of a small picture
 
 regard.view("heads", (root, data, { section }) => {
   const groups = data.groups.map(unpackedGroup);
-  const state = { group: 0, layer: 0, head: 0, key: "", sign: -1 };
+  const state = { group: 0, layer: 0, head: 0, key: "", sign: -1, shown: 0 };
   const grid = el("div.head-grid", { role: "group", "aria-label": "All heads" });
   const table = el("div.head-table", { tabindex: "0", role: "region", "aria-label": "Measures of all heads" });
   const large = el("div.head-large");
@@ -26,18 +26,20 @@ regard.view("heads", (root, data, { section }) => {
     const [layers, heads] = own().count;
     const first = { layer: Math.min(layer, layers - 1), head: Math.min(head, heads - 1) };
     order();
-    show = largeHead(large, own(), first);
+    show = largeHead(large, own(), first, state, () => fillGrid(grid, own(), state, choose));
     choose(first);
   };
   const again = (group) => {
     state.group = group;
+    state.shown = 0;
     start();
   };
   const names = groups.map(({ name }, k) => [k, bdi(name)]);
   const buttons = groups.length > 1 && regard.choices("Attention", names, state.group, again);
-  const meaning = Object.values(MEASURES).map(({ name, of }) => [el("b", `${name}: `), `${of}. `]);
+  const known = new Set(groups.flatMap(measuresOf));
+  const meaning = [...known].map((key) => [el("b", `${MEASURES[key].name}: `), `${MEASURES[key].of}. `]);
   const head = "L is the layer, H the head. Each measure is the mean over the queries. ";
-  const picture = (position) => ({ canvas: smallCanvas(own(), position), label: headName(own(), position) });
+  const picture = (position) => ({ canvas: smallCanvas(own(), position, state), label: headName(own(), position) });
   const pictures = () => inOrder(own(), state).map(picture);
   const exported = regard.exportBar("all heads", () => ({
     svg: () => regard.canvasPicture(own().name, Math.min(8, own().count[1]), 96, pictures),
@@ -58,13 +60,19 @@ regard.view("heads", (root, data, { section }) => {
 function keepHead(section, groups, state, draw) {
   const { integer } = regard.CODES;
   const most = (axis) => Math.max(...groups.map(({ count }) => count[axis]));
-  const fields = { group: integer(groups.length), layer: integer(most(0)), head: integer(most(1)) };
+  const layers = 1 + 2 * Math.max(...groups.map(({ importance }) => importance.length));
+  const fields = {
+    group: integer(groups.length),
+    layer: integer(most(0)),
+    head: integer(most(1)),
+    shown: integer(layers),
+  };
   const view = { state };
   const restored = () => {
     view.state = Object.assign(state, view.state);
     draw();
   };
-  const fresh = () => ({ ...state, group: 0, layer: 0, head: 0 });
+  const fresh = () => ({ ...state, group: 0, layer: 0, head: 0, shown: 0 });
   regard.keepFields(section, view, fresh, fields, restored, Object.keys(fields));
 }
 
@@ -92,8 +100,19 @@ function unpackedGroup(group) {
   };
   const blocks = (labels) => (group.block === 1 ? labels : spans(labels, group.block));
   const [rows, columns] = [blocks(group.rows), blocks(group.columns)];
-  return { ...group, count: [layers, heads], n, m, positions, head, rows, columns };
+  const parts = unpackedImportance(group.importance);
+  // Of one head; what is the same for all heads is there once.
+  const importance = ({ layer, head }) =>
+    parts.map((part) => {
+      const start = ((layer * heads + head) * size) % part.numbers.length;
+      const of = (name) => part[name][layer][head];
+      const [hits, rows, chance] = ["hits", "rows", "chance"].map(of);
+      return { ...part, numbers: part.numbers.subarray(start, start + size), hits, rows, chance };
+    });
+  return { ...group, count: [layers, heads], n, m, positions, head, rows, columns, importanceOf: importance };
 }
+
+const measuresOf = (group) => Object.keys(MEASURES).filter((key) => group.measures[key]);
 
 // Labels of blocks of tokens: the first and the last.
 const spans = (labels, block) =>
@@ -101,7 +120,7 @@ const spans = (labels, block) =>
 
 const measured = (group, key, { layer, head }) => group.measures[key][layer][head];
 
-const measureText = (group, key, position) => regard.format(measured(group, key, position), MEASURES[key].digits);
+const measureText = (group, key, position) => regard.weight(measured(group, key, position), MEASURES[key].digits);
 
 function inOrder(group, { key, sign }) {
   if (!key) return group.positions;
@@ -116,7 +135,8 @@ function fillTable(table, group, state, choose, order) {
     order();
     table.querySelector(`[data-key="${key}"]`).focus();
   };
-  const headings = [["", { name: "Head" }], ...Object.entries(MEASURES)].map(([key, { name, unit, of }]) => {
+  const headings = ["", ...measuresOf(group)].map((key) => {
+    const { name, unit, of } = MEASURES[key] ?? { name: "Head" };
     const direction = state.key !== key ? "none" : !key || state.sign > 0 ? "ascending" : "descending";
     const button = el("button", { "data-key": key, onclick: () => sortBy(key) }, name, unit && ` (${unit})`);
     regard.tooltip(button, () => of ?? "L: the layer, H: the head in it");
@@ -125,7 +145,7 @@ function fillTable(table, group, state, choose, order) {
   const cell = (position) => (key) => el("td", { "data-measure": key }, measureText(group, key, position));
   const rows = inOrder(group, state).map((position) => {
     const name = el("th", { scope: "row" }, bdi(headName(group, position)));
-    return el("tr", headAttributes(position, choose), name, Object.keys(MEASURES).map(cell(position)));
+    return el("tr", headAttributes(position, choose), name, measuresOf(group).map(cell(position)));
   });
   put(table, el("table", el("thead", el("tr", headings)), el("tbody", rows)));
 }
@@ -141,7 +161,7 @@ const headName = (group, { layer, head }) =>
 const longName = (group, { layer, head }) => `layer ${group.layers[layer]}, head ${head + 1}`;
 
 function fillGrid(grid, group, state, choose) {
-  const buttons = inOrder(group, state).map((position) => smallHead(group, position, state.key, choose));
+  const buttons = inOrder(group, state).map((position) => smallHead(group, position, state, choose));
   const across = group.count[1] > 2 || !state.key ? group.count[1] : Math.min(buttons.length, 8);
   grid.style.setProperty("--across", across);
   put(grid, buttons);
@@ -149,44 +169,44 @@ function fillGrid(grid, group, state, choose) {
   markChosen(grid, state);
 }
 
-function smallHead(group, position, key, choose) {
+function smallHead(group, position, state, choose) {
+  const { key } = state;
   const value = key ? measureText(group, key, position) : "";
   const label = `${longName(group, position)}${key && `, ${MEASURES[key].name} ${value}`}`;
   const onfocus = (event) => event.target.matches(":focus-visible") && choose(position);
   const attributes = { ...headAttributes(position, choose), "aria-label": label, onfocus };
   const name = el("span", bdi(headName(group, position)), value && el("small", value));
-  return el("button.small-head", attributes, smallCanvas(group, position), name);
+  return el("button.small-head", attributes, smallCanvas(group, position, state), name);
 }
 
 const measureTable = (group, state) => ({
   rows: inOrder(group, state).map((position) => headName(group, position)),
-  columns: Object.values(MEASURES).map(({ name }) => name),
-  numbers: inOrder(group, state).map((at) => Object.keys(MEASURES).map((key) => Number(measured(group, key, at)))),
+  columns: measuresOf(group).map((key) => MEASURES[key].name),
+  numbers: inOrder(group, state).map((at) => measuresOf(group).map((key) => Number(measured(group, key, at)))),
 });
 
-// A small picture has the largest weight of each of its pixels, so that thin lines stay visible.
-function smallCanvas({ head, n, m }, position) {
-  const weights = head(position);
+function smallCanvas(group, position, { shown }) {
+  const { n, m } = group;
+  const layers = layersOf(group.head(position), group.importanceOf(position), m);
   const block = Math.max(1, Math.ceil(Math.max(n, m) / THUMB));
-  const [h, w] = [Math.ceil(n / block), Math.ceil(m / block)];
-  const most = new Float32Array(h * w);
-  for (let i = 0, k = 0; i < n; i++) {
-    const row = Math.floor(i / block) * w;
-    for (let j = 0; j < m; j++, k++) {
-      const at = row + Math.floor(j / block);
-      if (weights[k] > most[at]) most[at] = weights[k];
-    }
-  }
-  const canvas = el("canvas", { "aria-hidden": "true", style: { "aspect-ratio": `${w} / ${h}` } });
-  return regard.paint(canvas, most, w, h, regard.darkest(most, m));
+  const canvas = blockPicture(
+    el("canvas", { "aria-hidden": "true" }),
+    (layers[shown] ?? layers[0]).numbers,
+    n,
+    m,
+    block,
+  );
+  canvas.style.setProperty("aspect-ratio", `${canvas.width} / ${canvas.height}`);
+  return canvas;
 }
 
 // Build the large head of a group; return the function that shows another of its heads.
-function largeHead(box, group, first) {
+function largeHead(box, group, first, state, redraw) {
   let shown = first;
   const titles = () => [document.title, `${group.name} ${longName(group, shown)}`];
-  const data = { ...group, weights: group.head(first), names: { row: "Queries", column: "keys" } };
-  const view = regard.weightsView(data, { left: "row", warnings: group.warnings, titles });
+  const names = { row: "Queries", column: "keys", whole: "head", input: "key", outputs: "queries", ...BLUE };
+  const data = { ...group, weights: group.head(first), importance: group.importanceOf(first), names };
+  const view = regard.weightsView(data, { left: "row", warnings: group.warnings, titles, state, redraw });
   const heading = el("h3");
   const list = el("dl.measures");
   const note = `Each cell is the largest weight of ${group.block} \u00d7 ${group.block}; `;
@@ -194,9 +214,12 @@ function largeHead(box, group, first) {
   put(box, heading, list, blocks, view.element);
   return (position) => {
     put(heading, bdi(group.name), ` ${longName(group, position)}`);
-    const parts = Object.keys(MEASURES).map((key) => measure(group, key, position));
-    put(list, parts);
-    if (position.layer !== shown.layer || position.head !== shown.head) view.update(group.head(position));
+    put(
+      list,
+      measuresOf(group).map((key) => measure(group, key, position)),
+    );
+    const other = position.layer !== shown.layer || position.head !== shown.head;
+    if (other) view.update(group.head(position), group.importanceOf(position));
     shown = { layer: position.layer, head: position.head };
   };
 }

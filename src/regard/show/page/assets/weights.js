@@ -1,9 +1,10 @@
-// Two pictures of one array of weights (n, m): tokens joined by lines, and a matrix. Both show, and change, one
-// selection {row, column}, where null stands for all.
+// Two pictures of one array (n, m): tokens joined by lines, and a matrix. The array is that of a layer: the weights, an
+// importance of the same pairs, or what differs. Both pictures show, and change, one selection {row, column}, where null
+// stands for all.
 
 const NOTHING = { row: null, column: null };
 const LEVELS = 16; // strengths of lines: those of a level are one path, which is far faster than a path each
-const FAINTEST = 0.03; // of the weight of the darkest colour: weaker lines are not drawn
+const FAINTEST = 0.03; // of the number of the darkest colour: weaker lines are not drawn
 const MOST_LINES = 3000; // at once: more are a surface to the eye, and stop a browser
 const GOLDEN = (Math.sqrt(5) - 1) / 2;
 const ROW = 28; // pixels of a token's line, as in weights.css
@@ -32,42 +33,120 @@ regard.selection = () => {
   };
 };
 
-// The readout, the lines and the matrix of one array; `update` shows another of the same tokens. `left` is the side that
-// stands left: "row" or "column". `titles` makes the names of files.
-regard.weightsView = (data, { links = [], left = "column", warnings = [], titles = () => [document.title] }) => {
-  const { rows, columns, weights, names } = data;
+// The layers of weights: themselves; each importance {name, numbers, hits, rows, chance}, and what differs from it.
+function layersOf(weights, importance, m) {
+  const { difference, importance: other, ...known } = TEXTS.layers;
+  const least = Math.min(1, RULES.uniform / m);
+  const rest = importance.flatMap((part) => {
+    const [own, name] = [known[part.name] ?? other, `weights \u2212 ${part.name}`];
+    const numbers = differences(weights, part.numbers, m);
+    return [
+      layer({ ...own, ...part }),
+      layer({ ...part, ...own, ...difference, name, numbers, less: part.name }, least),
+    ];
+  });
+  return [layer({ ...rest[0], ...known.weights, name: "weights", numbers: weights }, least), ...rest];
+}
+
+// The darkest colour stands for the largest number, at least for `least`.
+function layer(own, least) {
+  const signed = own.numbers.some((x) => x < 0);
+  return { ...own, signed, scale: regard.largest(signed ? own.numbers.map(Math.abs) : own.numbers, least) };
+}
+
+// Of each row, the shares of the weights less those of the importance, where it is known and positive.
+function differences(weights, importance, m) {
+  const shares = new Float64Array(weights.length).fill(NaN);
+  for (let start = 0; start < weights.length; start += m) {
+    const known = Array.from({ length: m }, (_, j) => start + j).filter((k) => !Number.isNaN(importance[k]));
+    const total = (of) => known.reduce((sum, k) => sum + Math.max(0, of[k]), 0) || 1;
+    const [all, needed] = [total(weights), total(importance)];
+    for (const k of known) shares[k] = weights[k] / all - Math.max(0, importance[k]) / needed;
+  }
+  return shares;
+}
+
+const unpackedImportance = (parts) => parts.map((part) => ({ ...part, numbers: regard.array(part.numbers).data }));
+
+const BLUE = { more: "blue", less: "orange" }; // numbers above and below 0
+
+// The choice of a layer, what it shows, and how often the weights agree with an importance. `unit` has the nouns of the
+// view, and the colours of numbers above and below 0.
+function layerBar(model, state, unit, redraw) {
+  const [sentence, note] = [el("p.agreement"), el("p.soft")];
+  const refresh = () => {
+    const { name, of, most, less, hits, rows, chance } = model.layer;
+    const [counted, guessed] = [hits, chance].map((x) => regard.format(x, Number.isInteger(x) ? 0 : 1));
+    put(sentence, regard.rich(TEXTS.agreement, { ...unit, most, rows, hits: counted, chance: guessed }));
+    put(note, el("b", name), ": ", regard.rich(of, { ...unit, name: less }), ".");
+    sentence.hidden = !rows;
+  };
+  const choose = (k) => {
+    state.shown = k;
+    redraw();
+    regard.changed();
+  };
+  const names = model.layers.map(({ name }, k) => [k, name]);
+  const element =
+    names.length > 1 && el("div.layers", sentence, regard.choices("Layer", names, state.shown, choose).element, note);
+  return { element, refresh };
+}
+
+// The readout, the lines and the matrix of one array; `update` shows others of the same tokens. `left` is the side that
+// stands left: "row" or "column". `titles` makes the names of files; state.shown is the number of the layer.
+regard.weightsView = (data, options) => {
+  const { links = [], left = "column", warnings = [], titles, state, redraw = () => {} } = options;
+  const { rows, columns, weights, importance, names } = data;
   const m = columns.length;
-  const at = (row, column) => model.weights[row * m + column];
+  const at = (row, column, { numbers } = model.layer) => {
+    const number = numbers[row * m + column];
+    return Number.isNaN(number) && numbers !== model.layers[0].numbers ? null : number;
+  };
   const linked = new Set(links.map(([column, row]) => row * m + column));
   const model = { rows, columns, links, left, names, at, linked, selection: regard.selection() };
-  const take = (numbers) => {
-    model.weights = numbers;
-    model.scale = regard.darkest(numbers, m);
+  const pick = () => {
+    model.layer = model.layers[state.shown] ?? model.layers[0];
     model.lines = strongest(model, NOTHING);
   };
-  take(weights);
-  const parts = [readout(model), pairs(model), canvasMatrix(model), colourScale(model)];
-  const [line, lines, cells, scale] = parts.map((part) => part.element);
-  const leftSide = el("div", exportedLines(model, titles), lines);
-  const duo = el("div.beside.duo", leftSide, el("div", exportedMatrix(model, titles), cells, scale));
-  const element = el("div.weights-view", notWeights(warnings), line, duo);
+  const take = (numbers, needed) => {
+    model.layers = layersOf(numbers, needed, m);
+    pick();
+  };
+  take(weights, importance);
+  model.titles = () => [...titles(), model.layer === model.layers[0] ? "" : model.layer.name];
+  model.title = () => model.titles().slice(1).filter(Boolean).join(": ");
+  const choose = () => {
+    pick();
+    parts.forEach((part) => part.refresh());
+    redraw();
+  };
+  const bar = layerBar(model, state, names, choose);
+  const parts = [bar, readout(model), pairs(model), canvasMatrix(model), colourScale(model), exportedMatrix(model)];
+  const [choice, line, lines, cells, scale, exported] = parts.map((part) => part.element);
+  const leftSide = el("div", exportedLines(model), lines);
+  const duo = el("div.beside.duo", leftSide, el("div", exported, cells, scale));
+  const element = el("div.weights-view", notWeights(warnings), choice, line, duo);
+  parts.forEach((part) => part.refresh());
   const layout = () => parts.forEach((part) => part.layout?.());
   new ResizeObserver(layout).observe(element);
   on(window, "beforeprint afterprint", layout);
   // Other weights of the same tokens: elements stay, and so does the selection.
-  const update = (numbers) => {
-    take(numbers);
+  const update = (numbers, needed) => {
+    take(numbers, needed);
     parts.forEach((part) => part.refresh());
   };
   return { element, update };
 };
 
-// The colours and the weights that they stand for.
+// The colours and the numbers that they stand for.
 function colourScale(model) {
   const element = el("p.colour-scale");
-  const refresh = () => put(element, regard.colourBar("0", regard.format(model.scale, 3)));
+  const refresh = () => {
+    const { scale, signed } = model.layer;
+    const [low, high] = [signed ? -scale : 0, scale].map((x) => regard.format(x, x ? 3 : 0));
+    put(element, regard.colourBar(low, high, signed ? -1 : 0));
+  };
   regard.onTheme(refresh);
-  refresh();
   return { element, refresh };
 }
 
@@ -80,14 +159,13 @@ function notWeights(faults) {
 
 function readout(model) {
   const line = el("p.readout", { "aria-live": "polite" });
-  const idle = `Hover, focus or tap a token: its weights appear. ${model.names.row} attend, ${model.names.column} are attended to.`;
+  const idle = `Hover, focus or tap a token: its numbers appear. ${model.names.row} attend, ${model.names.column} are attended to.`;
   const update = ({ row, column }) => {
     const all = row === null && column === null;
     put(line, all ? [idle, linesLeft(model.lines)] : weightsAt(model, row, column));
   };
   model.selection.onChange(update);
   const refresh = () => update(model.selection.get());
-  refresh();
   return { element: line, refresh };
 }
 
@@ -97,14 +175,17 @@ function linesLeft(levels) {
 }
 
 function weightsAt(model, row, column) {
-  const number = (i, j) => el("b", weightText(model.at(i, j)));
+  const number = (i, j, layer) => el("b", weightText(model.at(i, j, layer)));
   if (row !== null && column !== null) {
     const link = model.linked.has(row * model.columns.length + column) ? " \u00b7 a given link" : "";
-    return [bdi(model.rows[row]), " \u2192 ", bdi(model.columns[column]), " ", number(row, column), link];
+    const more = model.layers.filter((layer) => layer !== model.layer);
+    const others = more.map((layer) => el("span", layer.name, " ", number(row, column, layer)));
+    const at = el("span", " ", number(row, column), link);
+    return [bdi(model.rows[row]), " \u2192 ", bdi(model.columns[column]), " ", at, ...others];
   }
   const [own, others] = row === null ? [model.columns[column], model.rows] : [model.rows[row], model.columns];
   const indices = (k) => (row === null ? [k, column] : [row, k]);
-  const best = regard.best(others.length, (k) => model.at(...indices(k)), 5);
+  const best = regard.best(others.length, (k) => Math.abs(model.at(...indices(k))), 5);
   const list = best.map((k) => el("span", bdi(others[k]), " ", number(...indices(k))));
   return [bdi(own), row === null ? " \u2190 " : " \u2192 ", ...list];
 }
@@ -164,7 +245,7 @@ function tokens(model, side, alignment) {
       const shown = of !== null && (selection[side] === null || chosen);
       const weight = shown ? model.at(...(side === "row" ? [index, of] : [of, index])) : null;
       values[index].textContent = shown ? weightText(weight) : "";
-      regard.tint(button, weight, model.scale);
+      regard.tint(button, weight, model.layer.scale);
     });
   };
   // Handlers of the list serve all its tokens: thousands of their own take a moment to make.
@@ -180,22 +261,26 @@ function tokens(model, side, alignment) {
   return { element: list, buttons, show };
 }
 
-// The lines that can be seen of a selection, by level of strength: [[rows, columns], ...]. Of a level with too many for
-// the eye, some that are spread evenly, and none of the weaker levels.
-function strongest({ weights, scale, rows, columns }, { row, column }) {
+// The lines that can be seen of a selection, by level of strength: [[rows, columns], ...]; even levels are of numbers above
+// 0, odd ones of those below. Of a level with too many for the eye, some that are spread evenly, and none of the weaker
+// levels.
+function strongest({ layer: { numbers, scale }, rows, columns }, { row, column }) {
   const [n, m] = [rows.length, columns.length];
   const first = (row ?? 0) * m + (column ?? 0);
   const step = column === null ? 1 : m;
   const end = first + step * (row === null ? (column === null ? n * m : n) : column === null ? m : 1);
-  const levelOf = (weight) =>
-    weight >= FAINTEST * scale ? Math.min(LEVELS, Math.max(1, Math.round((LEVELS * weight) / scale))) : 0;
-  const counts = new Uint32Array(LEVELS + 1);
-  for (let k = first; k < end; k += step) counts[levelOf(weights[k])]++;
-  const most = new Uint32Array(LEVELS + 1);
-  for (let k = LEVELS, room = MOST_LINES; k > 0; room -= most[k--]) most[k] = Math.min(counts[k], room);
+  const levelOf = (x) => {
+    const size = Math.abs(x);
+    if (!(size >= FAINTEST * scale)) return 0;
+    return 2 * Math.min(LEVELS, Math.max(1, Math.round((LEVELS * size) / scale))) - (x < 0);
+  };
+  const counts = new Uint32Array(2 * LEVELS + 1);
+  for (let k = first; k < end; k += step) counts[levelOf(numbers[k])]++;
+  const most = new Uint32Array(2 * LEVELS + 1);
+  for (let k = 2 * LEVELS, room = MOST_LINES; k > 0; room -= most[k--]) most[k] = Math.min(counts[k], room);
   const levels = Array.from(counts, () => [[], []]);
   for (let k = first; k < end; k += step) {
-    const level = levelOf(weights[k]);
+    const level = levelOf(numbers[k]);
     const own = levels[level];
     // Multiples of the golden ratio are spread evenly in every range, and follow no grid.
     const drawn = most[level] === counts[level] || (k * GOLDEN) % 1 < most[level] / counts[level];
@@ -206,7 +291,11 @@ function strongest({ weights, scale, rows, columns }, { row, column }) {
   return Object.assign(levels, { all: counts.reduce((sum, count) => sum + count, 0) - counts[0] });
 }
 
-const strength = (level) => ({ opacity: 0.08 + 0.92 * (level / LEVELS), width: 0.75 + 3.25 * (level / LEVELS) });
+const strength = (level) => {
+  const share = Math.ceil(level / 2) / LEVELS;
+  const stroke = level % 2 ? regard.colour(-0.6) : regard.themeColour("--accent");
+  return { opacity: 0.08 + 0.92 * share, width: 0.75 + 3.25 * share, stroke };
+};
 
 function drawLines(canvas, box, model) {
   const { clientWidth: width, clientHeight: height } = canvas;
@@ -222,12 +311,12 @@ function drawLines(canvas, box, model) {
     context.moveTo(0, from);
     context.bezierCurveTo(width * 0.4, from, width * 0.6, to, width, to);
   };
-  context.strokeStyle = regard.themeColour("--accent");
   context.lineCap = "round";
   const drawPart = (part, fade) =>
     part.forEach(([rows, columns], level) => {
-      const { opacity, width } = strength(level);
-      Object.assign(context, { globalAlpha: fade * opacity, lineWidth: width });
+      if (!rows.length) return;
+      const { opacity, width, stroke } = strength(level);
+      Object.assign(context, { globalAlpha: fade * opacity, lineWidth: width, strokeStyle: stroke });
       context.beginPath();
       rows.forEach((i, k) => line(i, columns[k]));
       context.stroke();
@@ -253,32 +342,41 @@ function drawLinks(context, model, line, selected, chosen) {
 
 // ------------------------------------------------------------------------------------------------------- matrix
 
-const SMALLEST = 2; // pixels of a cell
-const LARGEST = 40;
-const LEGIBLE = 13; // between two labels
-const PAPER = 660; // across a page of A4
+const LARGEST = 40; // pixels of a cell
+const LEGIBLE = 13; // of a cell that has its labels
+const SPACED = 17; // between two labels, where there is no room for all
+const PAPER = [660, 880]; // across and down a page of A4
+const SCREEN = [0.9, 736]; // of the height of the window, and pixels, as in weights.css
 const NUMBERED = 34; // of a cell that has its number in it
+const MOST_PIXELS = 4096; // of a side of the canvas
 
 function canvasMatrix(model) {
   const [n, m] = [model.rows.length, model.columns.length];
   const size = `Matrix of ${n} rows (${model.names.row}) and ${m} columns (${model.names.column}).`;
-  const label = `${size} The arrow keys move between its cells.`;
+  const label = `${size} The arrow keys move between its cells, plus and minus enlarge it and show all of it.`;
   const canvas = el("canvas", { tabindex: "0", role: "img", "aria-label": label });
   const left = el("div.row-labels", { "aria-hidden": "true" });
   const above = el("div.column-labels", { "aria-hidden": "true" });
   const inner = el("div.matrix-inner", above, left, canvas);
   const box = el("div.matrix", inner);
-  const state = { cell: 0, canvas, left, above, box, inner, pixels: null };
-  const draw = () => drawMatrix(state, model);
+  const enlarge = el("button.quiet", { onclick: () => state.zoom(!state.close) }, "Enlarge");
+  const state = { cell: 0, canvas, left, above, box, inner, enlarge, pixels: null, close: false };
+  const draw = () => {
+    const { row, column } = model.selection.get();
+    for (const label of left.children) label.toggleAttribute("data-chosen", label.index === row);
+    for (const label of above.children) label.toggleAttribute("data-chosen", label.index === column);
+    drawMatrix(state, model);
+  };
   const layout = () => {
     placeMatrix(state, model);
     draw();
   };
-  model.selection.onChange((selection) => {
-    for (const label of left.children) label.toggleAttribute("data-chosen", label.index === selection.row);
-    for (const label of above.children) label.toggleAttribute("data-chosen", label.index === selection.column);
-    draw();
-  });
+  state.zoom = (close) => {
+    state.close = close;
+    layout();
+    reveal(state, model.selection.get());
+  };
+  model.selection.onChange(draw);
   const refresh = () => {
     state.pixels = null;
     draw();
@@ -286,39 +384,54 @@ function canvasMatrix(model) {
   regard.onTheme(refresh);
   pointAtCells(state, model);
   moveAmongCells(state, model);
-  return { element: box, layout, refresh };
+  return { element: el("div", box, enlarge), layout, refresh };
 }
 
-// Choose the size of the cells, and place the labels beside them: where there is no room for all, of every k-th token.
+// Choose the size of the cells, all of which fit into the view unless they are enlarged, and place the labels beside
+// them: where there is no room for all, of every k-th token.
 function placeMatrix(state, model) {
-  const { left, above, box, canvas, inner } = state;
+  const { left, above, box, canvas, inner, enlarge } = state;
   const [n, m] = [model.rows.length, model.columns.length];
-  const width = (regard.printing() ? Math.min(box.clientWidth, PAPER) : box.clientWidth) - 2;
+  const [across, down] = regard.printing() ? PAPER : [Infinity, Math.min(SCREEN[0] * innerHeight, SCREEN[1])];
+  const width = Math.min(box.clientWidth, across) - 2;
   if (width <= 0) return; // not shown yet
-  const least = regard.printing() ? 0.1 : SMALLEST;
-  const every = Math.max(1, Math.ceil(LEGIBLE / Math.max(least, (width - 130) / m)));
+  state.longest ??= [model.rows, model.columns].map((texts) => longestText(texts, getComputedStyle(left)));
+  const [wide, high] = [Math.min(state.longest[0], 120, width / 3), Math.min(state.longest[1], 120)];
+  const slant = high * 0.6; // how far the last label leans to the right
+  const [x, y] = [wide + 8, high * 0.8 + 16];
+  const whole = Math.min(LARGEST, (width - x - slant) / m, (down - y - LEGIBLE) / n);
+  const closest = Math.min(NUMBERED, MOST_PIXELS / Math.max(n, m));
+  enlarge.hidden = closest <= whole;
+  enlarge.setAttribute("aria-pressed", String(state.close));
+  const room = state.close && !regard.printing() ? Math.max(closest, whole) : whole;
+  const cell = room >= LEGIBLE ? Math.floor(room) : room;
+  const every = cell >= LEGIBLE ? 1 : Math.ceil(SPACED / cell);
   if (every !== state.every) {
-    state.every = every;
     const labels = (texts) => texts.map((text, index) => index % every === 0 && Object.assign(bdi(text), { index }));
     put(left, labels(model.rows));
     put(above, labels(model.columns));
-    // Measured before they have a width, which would count as theirs.
-    const longest = ({ children }) => Math.max(...Array.from(children, (label) => label.scrollWidth), 8) + 1;
-    state.longest = [longest(left), longest(above)];
   }
-  const [rows, columns] = [[...left.children], [...above.children]];
-  const [wide, high] = [Math.min(state.longest[0], 120, width / 3), Math.min(state.longest[1], 120)];
-  const slant = high * 0.6; // how far the last label leans to the right
-  const room = (width - wide - 8 - slant) / m;
-  const cell = room >= LEGIBLE ? Math.min(Math.floor(room), LARGEST) : Math.max(least, room);
-  state.cell = cell;
-  const [x, y] = [wide + 8, high * 0.8 + 16];
+  Object.assign(state, { cell, every, corner: [x, y] });
   const style = (element, sizes) =>
     Object.entries(sizes).forEach(([name, size]) => element.style.setProperty(name, `${size}px`));
-  style(inner, { width: x + cell * m + slant, height: y + cell * n });
+  style(inner, { width: x + cell * m + slant, height: y + cell * n + LEGIBLE / 2 });
   style(canvas, { left: x, top: y, width: cell * m, height: cell * n });
-  rows.forEach((label) => style(label, { width: wide, top: y + cell * (label.index + 0.5), left: 0 }));
-  columns.forEach((label) => style(label, { "max-width": high, left: x + cell * (label.index + 0.5), top: y - 6 }));
+  for (const label of left.children) style(label, { width: wide, top: y + cell * (label.index + 0.5), left: 0 });
+  for (const label of above.children) {
+    style(label, { "max-width": high, left: x + cell * (label.index + 0.5), top: y - 6 });
+  }
+}
+
+const longestText = (texts, { fontSize, fontFamily }) =>
+  regard.largest(
+    texts.map((text) => textWidth(text, `${fontSize} ${fontFamily}`)),
+    8,
+  ) + 2;
+
+// Scroll to a cell of an enlarged matrix.
+function reveal({ box, cell, corner }, { row, column }) {
+  const to = (index, start, size) => start + ((index ?? 0) + 0.5) * cell - size / 2;
+  box.scrollTo(to(column, corner[0], box.clientWidth), to(row, corner[1], box.clientHeight));
 }
 
 function drawMatrix(state, model) {
@@ -326,12 +439,29 @@ function drawMatrix(state, model) {
   const [n, m] = [model.rows.length, model.columns.length];
   if (!cell || !n || !m) return;
   const context = regard.sharp(canvas, cell * m, cell * n);
-  state.pixels ??= regard.paint(el("canvas"), model.weights, m, n, model.scale);
+  const block = Math.ceil(1 / cell); // cells of a pixel
+  if (block !== state.block) state.pixels = null;
+  state.block = block;
+  state.pixels ??= blockPicture(el("canvas"), model.layer.numbers, n, m, block, model.layer.scale);
   context.imageSmoothingEnabled = false;
-  context.drawImage(state.pixels, 0, 0, cell * m, cell * n);
+  context.drawImage(state.pixels, 0, 0, cell * block * state.pixels.width, cell * block * state.pixels.height);
   if (cell >= LEGIBLE) drawGaps(context, state, n, m);
   if (cell >= NUMBERED) writeNumbers(context, model, cell);
   drawSelection(context, state, model);
+}
+
+// The number of the largest size in each block as a pixel, so that thin lines stay visible.
+function blockPicture(canvas, numbers, n, m, block, scale) {
+  const [h, w] = [Math.ceil(n / block), Math.ceil(m / block)];
+  const most = block === 1 ? numbers : new Float32Array(h * w);
+  for (let i = 0, k = 0; i < n && block > 1; i++) {
+    const row = Math.floor(i / block) * w;
+    for (let j = 0; j < m; j++, k++) {
+      const at = row + Math.floor(j / block);
+      if (Math.abs(numbers[k]) > Math.abs(most[at])) most[at] = numbers[k];
+    }
+  }
+  return regard.paint(canvas, most, w, h, scale ?? regard.darkest(most.map(Math.abs), m));
 }
 
 function drawGaps(context, { cell }, n, m) {
@@ -355,7 +485,7 @@ function writeNumbers(context, model, cell) {
     model.columns.forEach((_, j) => {
       const weight = model.at(i, j);
       if (!(Math.abs(weight) >= 0.005)) return;
-      context.fillStyle = regard.ink(weight / model.scale);
+      context.fillStyle = regard.ink(weight / model.layer.scale);
       context.fillText(regard.format(weight, 2), (j + 0.5) * cell, (i + 0.5) * cell + 0.5, cell - 2);
     }),
   );
@@ -394,43 +524,53 @@ function pointAtCells({ canvas }, model) {
   on(canvas, "click", (event) => model.selection.keep(cellOf(event)));
 }
 
-function moveAmongCells({ canvas }, model) {
+function moveAmongCells(state, model) {
+  const { canvas } = state;
   const { selection, rows, columns } = model;
   const move = (down, across) => () => {
     const { row, column } = selection.get();
     const to = { row: within((row ?? 0) + down, rows.length), column: within((column ?? 0) + across, columns.length) };
     selection.show(to);
+    reveal(state, to);
   };
   on(canvas, "focus", () => canvas.matches(":focus-visible") && move(0, 0)());
   on(canvas, "blur", selection.leave);
   const arrows = { ArrowUp: move(-1, 0), ArrowDown: move(1, 0), ArrowLeft: move(0, -1), ArrowRight: move(0, 1) };
   const keep = () => selection.keep(selection.get());
-  onKeys(canvas, { ...arrows, Enter: keep, " ": keep });
+  const [larger, all] = [true, false].map((close) => () => state.zoom(close));
+  onKeys(canvas, { ...arrows, Enter: keep, " ": keep, "+": larger, "=": larger, "-": all });
 }
 
 // ------------------------------------------------------------------------------------------------------ pictures
 
 const MOST_WRITTEN = 64; // rows or columns of a matrix in LaTeX
 
-const exportedLines = (model, titles) =>
-  regard.exportBar("the lines", () => ({
-    svg: () => linesPicture(model, titles().at(-1)),
-    titles: [...titles(), "lines"],
-  }));
+const exportedLines = (model) =>
+  regard.exportBar("the lines", () => ({ svg: () => linesPicture(model), titles: [...model.titles(), "lines"] }));
 
-function exportedMatrix(model, titles) {
-  const { rows, columns } = model;
+function exportedMatrix(model) {
+  const element = el("div");
+  return { element, refresh: () => put(element, matrixBar(model)) };
+}
+
+function matrixBar(model) {
+  const { rows, columns, layer } = model;
   const names = { ...model.names, column: model.names.column.replace(/^./, (x) => x.toUpperCase()) };
-  const table = () => ({ rows, columns, numbers: rows.map((_, i) => columns.map((_, j) => model.at(i, j))) });
-  const svg = () =>
-    regard.heatPicture({ title: titles().at(-1), rows, columns, weight: model.at, top: model.scale, names });
+  const table = () => ({ rows, columns, numbers: rows.map((_, i) => columns.map((_, j) => model.at(i, j) ?? NaN)) });
+  const weight = (i, j) => model.at(i, j);
+  const svg = () => regard.heatPicture({ title: model.title(), rows, columns, weight, top: layer.scale, names });
   const written = Math.max(rows.length, columns.length) <= MOST_WRITTEN;
-  return regard.exportBar("the weights", () => ({ svg, table, written, titles: [...titles(), "weights"] }));
+  return regard.exportBar(`the ${layer.name}`, () => ({
+    svg,
+    table,
+    written,
+    titles: [...model.titles().slice(0, 2), layer.name],
+  }));
 }
 
 // The tokens of both sides, joined by lines.
-const linesPicture = (model, title) =>
-  pictured(title, () => {
+const linesPicture = (model) =>
+  pictured(model.title(), () => {
     const sides = model.left === "row" ? [model.rows, model.columns] : [model.columns, model.rows];
     const [left, wide] = sides.map((texts) => 20 + Math.ceil(widest(texts)));
     const right = left + 240;
@@ -441,11 +581,11 @@ const linesPicture = (model, title) =>
     };
     const drawn = (d, stroke, width, more) =>
       el("svg:path", { d, fill: "none", stroke, "stroke-width": width, ...more });
-    const [accent, linked] = ["--accent", "--link"].map(regard.themeColour);
+    const linked = regard.themeColour("--link");
     const lines = model.lines.map(([rows, columns], level) => {
-      const { opacity, width } = strength(level);
+      const { opacity, width, stroke } = strength(level);
       const paths = rows.map((row, k) => path(row, columns[k])).join("");
-      return paths && drawn(paths, accent, width, { "stroke-opacity": opacity, "stroke-linecap": "round" });
+      return paths && drawn(paths, stroke, width, { "stroke-opacity": opacity, "stroke-linecap": "round" });
     });
     const dashes = { "stroke-dasharray": LINK.dashes.join(" ") };
     const links = model.links.map(([column, row]) => drawn(path(row, column), linked, LINK.width, dashes));
