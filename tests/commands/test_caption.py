@@ -312,7 +312,9 @@ def test_one_page_shows_where_the_model_attended_for_all_pictures(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     page = tmp_path / "page.html"
-    printed(["caption", CAPTIONER, *PICTURES[:2], "--n-best", "2", "--show", str(page)], capsys)
+    arguments = ["caption", CAPTIONER, *PICTURES[:2], "--n-best", "2", "--show", str(page), "--importance"]
+    assert main(arguments) == 0
+    assert "importance: " in capsys.readouterr().err
     text = page.read_text(encoding="utf-8").partition('id="data">')[2].partition("</script>")[0]
     (section,) = json.loads(text)
     model = Seq2Seq.load(CAPTIONER)
@@ -325,8 +327,11 @@ def test_one_page_shows_where_the_model_attended_for_all_pictures(
         np.testing.assert_array_equal(
             pixels.reshape(*shown.shape[:2], 3), np.broadcast_to(shown, (*shown.shape[:2], 3))
         )
-        captions = [one.text for one in model.candidates([picture], n_best=2)[0]]
-        assert [one["text"] for one in described["hypotheses"]] == captions
+        captions = model.candidates([picture], n_best=2)[0]
+        assert [one["text"] for one in described["hypotheses"]] == [caption.text for caption in captions]
+        (part,) = described["hypotheses"][0]["importance"]
+        numbers = np.frombuffer(base64.b64decode(part["numbers"]["base64"]), np.float32)
+        np.testing.assert_allclose(numbers, model.erasure(captions[0], picture).ravel(), atol=1e-5)
     assert refused(["caption", CAPTIONER, PICTURES[0], "--show", str(page)], capsys).endswith(
         "page.html: the file exists already, --force replaces it"
     )

@@ -1058,6 +1058,27 @@ def test_a_page_has_all_lines_with_all_their_hypotheses(
     assert sentences[0]["source"] == ["one", "two", "</s>"]
 
 
+def test_importance_lies_beside_the_weights_of_each_hypothesis(
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    typed(monkeypatch, b"a b\n\nb c a\n")
+    path = tmp_path / "page.html"
+    assert main(["translate", str(trained), "--n-best", "2", "--show", str(path), "--importance"]) == 0
+    assert "importance: " in capsys.readouterr().err
+    network = Seq2Seq.load(trained)
+    lines = [each for each in page_data(path)[0]["data"]["sentences"] if each["source"] != ["</s>"]]
+    for described, translations in zip(lines, network.candidates(["a b", "b c a"], n_best=2), strict=True):
+        for hypothesis, own in zip(described["hypotheses"], translations, strict=True):
+            if not own.tokens:
+                continue
+            (part,) = hypothesis["importance"]
+            numbers = np.frombuffer(base64.b64decode(part["numbers"]["base64"]), np.float32)
+            numbers = numbers.reshape(part["numbers"]["shape"])
+            np.testing.assert_allclose(numbers[:, :-1], network.erasure(own)[:, :-1], atol=1e-5)
+            assert part["name"] == "erasure"
+            assert np.isnan(numbers[:, -1]).all()
+
+
 def test_a_page_is_never_replaced_without_force(
     model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -1088,6 +1109,7 @@ def test_a_page_does_not_replace_a_model(
         (["--show", "folder"], "--show needs a page's name, which ends in .html. Got folder instead."),
         (["--show", "none/page.html"], "none/page.html: there is no folder none"),
         (["--force"], "--force needs --show"),
+        (["--importance"], "--importance needs --show"),
     ],
 )
 def test_pages_that_can_not_be_written_are_refused(
@@ -1187,6 +1209,7 @@ def test_a_token_of_a_transformer_becomes_a_page_of_one_head(
         (["--text", "a"], "--text needs one FILE, a model from regard train. Got 0 instead."),
         (["m", "--token", "1"], "--token needs --text: the sentence whose translation has the token"),
         (["m", "--text", "a", "--head", "1"], "--head needs --token"),
+        (["m", "--importance"], "--importance needs --text: it is about a translation"),
         (["m", "--text", "a", "--seed", "1"], "--seed and --text exclude each other; hint: give one"),
     ],
 )

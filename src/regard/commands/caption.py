@@ -17,8 +17,8 @@ from regard import _check, _files
 from regard._arrays import file_of
 from regard.commands import argument_types, drawing
 from regard.commands.loading import add_ensemble, add_model, load_all, make_picture_folder
-from regard.commands.options import add_beam, beam_sizes, check_outputs
-from regard.commands.pages import PageParts, check_page, is_page
+from regard.commands.options import add_beam, beam_sizes, check_outputs, first_given
+from regard.commands.pages import PageParts, add_importance, check_page, is_page
 from regard.commands.read_lines import Failed, Failures, read_blocks, results, windows
 from regard.seq2seq.corpus.tables import Record
 from regard.seq2seq.sources import Example, Source
@@ -77,6 +77,7 @@ def _add_outputs(add: Any) -> None:
         help="show where the model attended at each word: a picture for each image, 1-NAME.png, ..., or one page for"
         " a browser, FILE.html",
     )
+    add_importance(add)
     add("--force", action="store_true", help="replace a page that exists")
     add(
         "--json",
@@ -124,9 +125,9 @@ class _Shown:
         self.outputs = {"--json": args.json, "--show": args.show if is_page(args.show) else None}
         self.inputs = set[Path]()
         self.check(inputs)
-        self.page = PageParts(model) if is_page(args.show) else None
-        if args.force and self.page is None:
-            _check.fail("--force needs --show FILE.html")
+        self.page = PageParts(model, importance=args.importance) if is_page(args.show) else None
+        if self.page is None and (option := first_given(args, ("--force", "--importance"))):
+            _check.fail(f"{option} needs --show FILE.html")
         of_images = source.spec.image is not None or self.page is not None
         if args.show and not (model.attention and of_images):
             needs = "attention" if of_images else "a model of pictures"

@@ -14,15 +14,16 @@ from regard.commands.options import check_outputs
 from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.translator import Translation, Translator, check_length
 from regard.show.page import HtmlPage
-from regard.show.page.alignment import alignment, sentence
+from regard.show.page.alignment import alignment, beside_weights, of_read, sentence
 from regard.show.page.document import check_new
 from regard.show.page.heads import of_model
 from regard.show.page.mechanism import of_decoder
 from regard.show.page.models import translation
 from regard.show.page.section import Section
+from regard.show.progress import Progress
 from regard.show.steps import TEXTS
 
-__all__ = ["PageParts", "check_page", "decoder_step", "is_page", "translated"]
+__all__ = ["PageParts", "add_importance", "check_page", "decoder_step", "is_page", "translated"]
 
 
 def is_page(path: Path | None) -> bool:
@@ -30,12 +31,22 @@ def is_page(path: Path | None) -> bool:
     return path is not None and path.suffix.lower() in {".html", ".htm"}
 
 
-class PageParts:
-    """Collects sentences, or pictures, with all their hypotheses for one page."""
+def add_importance(add: Any) -> None:
+    """Add ``--importance``, which `PageParts` computes."""
+    add(
+        "--importance",
+        action="store_true",
+        help="in the page of --show, beside the weights: what the log-probability of each token loses without each"
+        " input of the model, and how often the most attended input is the most needed one",
+    )
 
-    def __init__(self, model: Translator) -> None:
-        self.model, self.sentences = model, list[dict[str, Any]]()
-        self.heads: Section | None = None
+
+class PageParts:
+    """Collects sentences, or pictures, with all their hypotheses for one page, with importance if wished."""
+
+    def __init__(self, model: Translator, *, importance: bool = False) -> None:
+        self.model, self.importance, self.sentences = model, importance, list[dict[str, Any]]()
+        self.shown: list[tuple[dict[str, Any], Translation, Any]] = []
 
     def add(
         self,
@@ -44,32 +55,42 @@ class PageParts:
         picture: ArrayLike | None = None,
         name: str = "",
     ) -> None:
-        """Add the hypotheses of one source, and the heads of the first; `source` is the example if it is an array."""
-        self.sentences.append(sentence(hypotheses, picture=picture, name=name))
-        best, model = hypotheses[0], self.model
-        if (
-            self.heads is None
-            and best.tokens
-            and isinstance(model, Seq2Seq)
-            and model.family == "transformer"
-        ):
-            heads = of_model(model.heads(best, source))
-            self.heads = Section("heads", f"Heads: {best.text}", heads.data)
+        """Add the hypotheses of one source; `source` is the example if it is an array."""
+        described = sentence(hypotheses, picture=picture, name=name)
+        self.sentences.append(described)
+        pairs = zip(described["hypotheses"], hypotheses, strict=True)
+        self.shown += ((data, translation, source) for data, translation in pairs if translation.tokens)
 
     def page(self, title: str = "Attention") -> HtmlPage:
-        """Return the page."""
+        """Return the page of all sentences, and of the heads of a transformer for the first one."""
+        erased = self._erase() if self.importance else [None] * len(self.shown)
         sections = [alignment(*self.sentences)] if self.sentences else []
-        return HtmlPage([*sections, *([self.heads] if self.heads else [])], title=title)
+        if self.shown and isinstance(self.model, Seq2Seq) and self.model.family == "transformer":
+            _, best, source = self.shown[0]
+            heads = of_model(self.model.heads(best, source), erased[0])
+            sections.append(Section("heads", f"Heads: {best.text}", heads.data))
+        return HtmlPage(sections, title=title)
+
+    def _erase(self) -> list[Any]:
+        """Put the importance by erasure beside the weights of each hypothesis, and return it."""
+        erased = []
+        with Progress(len(self.shown), "importance", unit="outputs") as progress:
+            for described, translation, source in self.shown:
+                needed = {"erasure": self.model.erasure(translation, source)}
+                erased.append(of_read(translation, needed))
+                described |= beside_weights(translation, needed)
+                progress.advance()
+        return erased
 
 
-def translated(path: Path, text: str, *, title: str) -> HtmlPage:
+def translated(path: Path, text: str, *, title: str, importance: bool = False) -> HtmlPage:
     """Return the page of a model's translations of a sentence: the hypotheses of a beam, and their heads."""
     model = load_all(path, [])
     if not model.attention:
         _check.fail(f"{path} was trained without attention: there is no alignment to show")
     example = model.model.source.load(text)
     check_length(len(example))
-    page = PageParts(model)
+    page = PageParts(model, importance=importance)
     for hypotheses in model.candidates([example]):
         page.add(hypotheses)
     return page.page(title)

@@ -43,6 +43,7 @@ _NEEDS = (
     ("--token", "--text", "the sentence whose translation has the token"),
     ("--layer", "--token", ""),
     ("--head", "--token", ""),
+    ("--importance", "--text", "it is about a translation"),
 )
 EXAMPLES = """\
 examples:
@@ -76,6 +77,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=argument_types.path,
         metavar="FILE",
         help="the page to write; a name that ends in .png, .svg or .pdf: a picture of the weights",
+    )
+    group.add_argument(
+        "--importance",
+        action="store_true",
+        help="with --text: beside the weights, what the log-probability of each token loses without each input",
     )
     group.add_argument("--force", action="store_true", help="replace a page that exists")
     group.add_argument(
@@ -132,6 +138,8 @@ def run(args: argparse.Namespace) -> int:
     if args.out is None:
         _check.fail("give --out FILE.html, the page to write")
     check_needs(args, _NEEDS)
+    if args.importance and args.token is not None:
+        _check.exclude("--importance", "--token")
     if args.out.suffix.lower() in PICTURES:
         return _draw(args)
     check_new(args.out, force=args.force, hint="--force")
@@ -166,7 +174,7 @@ def _text(args: argparse.Namespace) -> HtmlPage:
     if args.token is not None:
         place = {"layer": args.layer, "head": args.head}
         return decoder_step(args.files[0], args.text, args.token, title=args.title, **place)
-    return translated(args.files[0], args.text, title=args.title)
+    return translated(args.files[0], args.text, title=args.title, importance=args.importance)
 
 
 def _input(inputs: Given, title: str) -> HtmlPage:

@@ -26,7 +26,7 @@ from regard.commands.loading import (
     word_links,
 )
 from regard.commands.options import add_beam, beam_sizes, check_needs, first_given
-from regard.commands.pages import PageParts, check_page
+from regard.commands.pages import PageParts, add_importance, check_page
 from regard.commands.probabilities import Threshold, add_probabilities, check_calibrated
 from regard.commands.read_lines import Failed, Failures, read_blocks, results
 from regard.seq2seq.alignment.links import spell
@@ -88,7 +88,7 @@ examples:
   echo "Click the icon." | regard translate model/model.safetensors
   regard translate model/model.safetensors sentences.txt --alignment text --png pictures
   regard translate model/model.safetensors sentences.txt --scores tokens --alternatives 5
-  regard translate model/model.safetensors sentences.txt --n-best 5 --show page.html
+  regard translate model/model.safetensors sentences.txt --n-best 5 --show page.html --importance
   regard translate model/model.safetensors sentences.txt --n-best 5 --length-penalty 0.6 --coverage-penalty 0.2
   regard translate runs/one sentences.txt --ensemble runs/two --ensemble runs/three
   regard translate model/model.safetensors sentences.txt --sample 10 --temperature 0.8 --seed 7
@@ -161,6 +161,7 @@ def _add_pictures(add: Any) -> None:
         metavar="FILE.html",
         help="write one page for a browser: the alignments of all lines, and the heads of a transformer for the first",
     )
+    add_importance(add)
     add("--force", action="store_true", help="replace a page that exists")
 
 
@@ -288,6 +289,7 @@ def _check_heads(model: Translator, args: argparse.Namespace) -> None:
 _NEEDS = (
     ("--by", "--alignment pharaoh", "it is about links"),
     ("--force", "--show", ""),
+    ("--importance", "--show", ""),
     *((option, "--sample", "") for option in ("--temperature", "--top-k", "--top-p", "--seed")),
 )
 
@@ -362,7 +364,8 @@ class _Output:
         self.calibrated, self.most, self.threshold = calibrated, args.n_best or 1, Threshold(args, "lines")
         self.model, self.png, self.heads, self.draws = model, args.png, args.heads, args.alignment == "text"
         self.by, self.alternatives = linked_unit(args.by, model), args.alternatives
-        self.page, self.path, self.force = PageParts(model), args.show, args.force
+        self.page, self.path = PageParts(model, importance=args.importance), args.show
+        self.force = args.force
         several = args.n_best is not None or args.sample is not None
         self.columns = _Columns(
             several,

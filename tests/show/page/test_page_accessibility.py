@@ -44,6 +44,7 @@ PAGES = {
     "translations": translations,
     "a described picture": described_picture,
     "heads": lambda: page(np.full((2, 3, 20, 20), 0.05)),
+    "importance": lambda: page(np.full((2, 3, 4, 4), 0.25), importance=np.eye(4) - 0.5),
     "long": lambda: page(LongAttention(np.ones((2, 600, 4)), np.ones((2, 700, 4)))),
     "words and a decoder": lambda: HtmlPage([drawn(np.array([[1, 0, 0], [0, 1, 0]]), 42), reordering()]),
     "geometry and heads": lambda: HtmlPage([directions(), word_order()]),

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regard import _check
-from regard.show.page.importance import Importance, checked_importance, described
+from regard.show.page.importance import END, Importance, checked_importance, described, of_tokens
 from regard.show.page.section import (
     JOIN,
     LONGEST_TEXT,
@@ -22,12 +22,11 @@ from regard.show.page.section import (
 )
 from regard.show.pixels import averaged, checked_picture
 
-__all__ = ["Translated", "alignment", "aligned", "sentence"]
+__all__ = ["Translated", "alignment", "aligned", "beside_weights", "of_read", "sentence"]
 
 Array = NDArray[Any]
 Links = Collection[tuple[int, int]]
 
-END = "</s>"  # of a source, in the vocabularies of `regard.seq2seq`
 _PIXELS = 320  # of the longer side of a picture, at least, if it has more
 
 
@@ -90,12 +89,13 @@ def aligned(
     weights (n, m); importance (n, m), or several by name.
     """
     array = _checked(weights, rows, columns)
+    needed = checked_importance(importance, array.shape)
     hypothesis = {"text": readable(text, LONGEST_TEXT), "score": None, "tokens": list(map(readable, rows))}
     return {
         "source": list(map(readable, columns)),
         "text": "",
         "name": "",
-        "hypotheses": [hypothesis | _weights(array, checked_importance(importance, array.shape))],
+        "hypotheses": [hypothesis | _weights(array) | _importance(array, needed)],
         "links": _checked_links(links, len(columns), len(rows)),
     }
 
@@ -150,21 +150,32 @@ def _hypothesis(translation: Translated, importance: Importance = None) -> dict[
     if translation.alignment is None:
         return shown
     weights, read = translation.full_alignment()
-    needed = checked_importance(importance, translation.alignment.shape)
-    parts = {name: _of_read(array, read) for name, array in needed.items()}
-    return shown | _weights(_checked(weights, translation.tokens, read), parts)
+    return (
+        shown
+        | _weights(_checked(weights, translation.tokens, read))
+        | beside_weights(translation, importance)
+    )
 
 
-def _of_read(importance: Array, read: Sequence[str]) -> Array:
-    """Return the importance of all tokens that were read: NaN for those that can't be erased, as </s>."""
-    floats = importance.astype(np.float64)
-    floats[:, [token == END for token in read[: floats.shape[1]]]] = np.nan
-    return np.pad(floats, ((0, 0), (0, len(read) - floats.shape[1])), constant_values=np.nan)
+def beside_weights(translation: Translated, importance: Importance) -> dict[str, Any]:
+    """Describe the importance (n, m) of a translation's source tokens, for its hypothesis in a sentence."""
+    weights, _ = translation.full_alignment()
+    return _importance(weights, of_read(translation, importance))
 
 
-def _weights(array: Array, importance: dict[str, Array]) -> dict[str, Any]:
-    parts = [described(name, array, needed) for name, needed in importance.items()]
-    return {"weights": packed(array), "importance": parts, "warnings": weight_faults(array)}
+def of_read(translation: Translated, importance: Importance) -> dict[str, Array]:
+    """Return the importance (n, m) of a translation's source tokens for all tokens that the model has read."""
+    _, read = translation.full_alignment()
+    needed = checked_importance(importance, (len(translation.tokens), len(translation.source)))
+    return {name: of_tokens(array, read) for name, array in needed.items()}
+
+
+def _weights(array: Array) -> dict[str, Any]:
+    return {"weights": packed(array), "warnings": weight_faults(array)}
+
+
+def _importance(weights: Array, importance: dict[str, Array]) -> dict[str, Any]:
+    return {"importance": [described(name, weights, needed) for name, needed in importance.items()]}
 
 
 def _checked(weights: ArrayLike, rows: Sequence[str], columns: Sequence[str]) -> Array:

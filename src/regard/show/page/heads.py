@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from regard import _check
 from regard.context import Attention
-from regard.show.page.importance import Importance, checked_importance, described
+from regard.show.page.importance import Importance, checked_importance, described, of_tokens
 from regard.show.page.section import Section, compact, labels, packed, readable, weight_faults
 from regard.show.terminal.cells import one_sentence
 
@@ -204,14 +204,16 @@ def of_model(model_heads: AllHeads, importance: Importance = None) -> Section:
     importance (n, m): of the source's m tokens for the n tokens of the translation.
     """
     source, previous = model_heads.source_tokens, model_heads.previous_tokens
+    checked = checked_importance(importance, model_heads.source.shape[-2:])
+    needed = {name: of_tokens(array, source) for name, array in checked.items()}
     parts = (
         ("encoder", model_heads.encoder, source, source, None),
         ("decoder", model_heads.decoder, model_heads.target_tokens, previous, None),
-        ("source", model_heads.source, model_heads.target_tokens, source, importance),
+        ("source", model_heads.source, model_heads.target_tokens, source, needed),
     )
     return heads(
-        group(name, weights, rows, columns, importance=needed)
-        for name, weights, rows, columns, needed in parts
+        group(name, weights, rows, columns, importance=beside)
+        for name, weights, rows, columns, beside in parts
         if weights.size
     )
 

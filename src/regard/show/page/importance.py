@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,9 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 from regard import _check
 from regard.show.page.section import compact, packed, readable
 
-__all__ = ["Importance", "checked_importance", "described"]
+__all__ = ["Importance", "checked_importance", "described", "of_tokens"]
 
 Array = NDArray[Any]
+END = "</s>"  # of a source, in the vocabularies of `regard.seq2seq`
 Importance = ArrayLike | Mapping[str, ArrayLike] | None
 
 
@@ -35,6 +36,13 @@ def _checked(importance: ArrayLike, shape: tuple[int, ...]) -> Array:
     if np.isinf(array).any():
         _check.fail("importance must be finite, or NaN for an input that was not erased.")
     return array
+
+
+def of_tokens(importance: Array, read: Sequence[str]) -> Array:
+    """Return the importance (n, m) for all tokens that were read: NaN for those that can't be erased, as </s>."""
+    floats = importance.astype(np.float64)
+    floats[:, [token == END for token in read[: floats.shape[1]]]] = np.nan
+    return np.pad(floats, ((0, 0), (0, len(read) - floats.shape[1])), constant_values=np.nan)
 
 
 def described(name: str, weights: Array, importance: Array, drawn: Array | None = None) -> dict[str, Any]:

@@ -156,8 +156,8 @@ function strongestCells(token, model, k) {
   const weights = model.weights(k);
   const best = regard.best(weights.length, (cell) => Math.abs(weights[cell]), 3);
   const cellName = (cell) => `row ${Math.floor(cell / model.grid[1]) + 1}, column ${(cell % model.grid[1]) + 1} `;
-  const list = best.map((cell) => el("span", cellName(cell), el("b", weightText(weights[cell]))));
-  return [bdi(token), " \u2192 ", ...list];
+  const list = listed(best.map((cell) => [cellName(cell), el("b", weightText(weights[cell]))]));
+  return [bdi(token), " \u2192 ", list];
 }
 
 // Draw the picture (or, without one, its cells) with the weights of a token smoothed over it.

@@ -187,15 +187,9 @@ const measureTable = (group, state) => ({
 
 function smallCanvas(group, position, { shown }) {
   const { n, m } = group;
-  const layers = layersOf(group.head(position), group.importanceOf(position), m);
+  const { numbers } = layerOf(shown, group.head(position), group.importanceOf(position), m);
   const block = Math.max(1, Math.ceil(Math.max(n, m) / THUMB));
-  const canvas = blockPicture(
-    el("canvas", { "aria-hidden": "true" }),
-    (layers[shown] ?? layers[0]).numbers,
-    n,
-    m,
-    block,
-  );
+  const canvas = blockPicture(el("canvas", { "aria-hidden": "true" }), numbers, n, m, block);
   canvas.style.setProperty("aspect-ratio", `${canvas.width} / ${canvas.height}`);
   return canvas;
 }

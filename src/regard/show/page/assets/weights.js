@@ -33,35 +33,40 @@ regard.selection = () => {
   };
 };
 
-// The layers of weights: themselves; each importance {name, numbers, hits, rows, chance}, and what differs from it.
-function layersOf(weights, importance, m) {
-  const { difference, importance: other, ...known } = TEXTS.layers;
-  const least = Math.min(1, RULES.uniform / m);
-  const rest = importance.flatMap((part) => {
-    const [own, name] = [known[part.name] ?? other, `weights \u2212 ${part.name}`];
-    const numbers = differences(weights, part.numbers, m);
-    return [
-      layer({ ...own, ...part }),
-      layer({ ...part, ...own, ...difference, name, numbers, less: part.name }, least),
-    ];
-  });
-  return [layer({ ...rest[0], ...known.weights, name: "weights", numbers: weights }, least), ...rest];
+// Layer k of weights: 0 are they themselves, 1 an importance {name, numbers, hits, rows, chance}, 2 what differs from it, and
+// so on for others. The darkest colour stands for the largest number; of shares, at least for some times uniform ones.
+function layerOf(k, weights, importance, m) {
+  const part = importance[Math.max(0, (k - 1) >> 1)];
+  const { most, of } = TEXTS.layers[part?.name] ?? TEXTS.layers.importance;
+  const { weights: own, difference } = TEXTS.layers;
+  const shown =
+    k === 0
+      ? { ...own, name: "weights", numbers: weights }
+      : k % 2
+        ? { of }
+        : { ...difference, name: `weights \u2212 ${part.name}`, numbers: differences(weights, part.numbers, m) };
+  const layer = { ...part, most, importance: part?.name, ...shown };
+  const signed = layer.numbers.some((x) => x < 0);
+  const sizes = signed ? layer.numbers.map(Math.abs) : layer.numbers;
+  return { ...layer, signed, scale: k % 2 ? regard.largest(sizes) : regard.darkest(sizes, m) };
 }
 
-// The darkest colour stands for the largest number, at least for `least`.
-function layer(own, least) {
-  const signed = own.numbers.some((x) => x < 0);
-  return { ...own, signed, scale: regard.largest(signed ? own.numbers.map(Math.abs) : own.numbers, least) };
-}
+const layersOf = (weights, importance, m) =>
+  Array.from({ length: 1 + 2 * importance.length }, (_, k) => layerOf(k, weights, importance, m));
 
-// Of each row, the shares of the weights less those of the importance, where it is known and positive.
+// Of each row, the shares of the weights less those of the importance, where that is known.
 function differences(weights, importance, m) {
-  const shares = new Float64Array(weights.length).fill(NaN);
+  const shares = new Float32Array(weights.length);
   for (let start = 0; start < weights.length; start += m) {
-    const known = Array.from({ length: m }, (_, j) => start + j).filter((k) => !Number.isNaN(importance[k]));
-    const total = (of) => known.reduce((sum, k) => sum + Math.max(0, of[k]), 0) || 1;
-    const [all, needed] = [total(weights), total(importance)];
-    for (const k of known) shares[k] = weights[k] / all - Math.max(0, importance[k]) / needed;
+    let [all, needed] = [0, 0];
+    for (let k = start; k < start + m; k++) {
+      if (Number.isNaN(importance[k])) continue;
+      all += Math.max(0, weights[k]);
+      needed += Math.max(0, importance[k]);
+    }
+    for (let k = start; k < start + m; k++) {
+      shares[k] = weights[k] / (all || 1) - Math.max(0, importance[k]) / (needed || 1);
+    }
   }
   return shares;
 }
@@ -75,10 +80,10 @@ const BLUE = { more: "blue", less: "orange" }; // numbers above and below 0
 function layerBar(model, state, unit, redraw) {
   const [sentence, note] = [el("p.agreement"), el("p.soft")];
   const refresh = () => {
-    const { name, of, most, less, hits, rows, chance } = model.layer;
+    const { name, of, most, hits, rows, chance } = model.layer;
     const [counted, guessed] = [hits, chance].map((x) => regard.format(x, Number.isInteger(x) ? 0 : 1));
     put(sentence, regard.rich(TEXTS.agreement, { ...unit, most, rows, hits: counted, chance: guessed }));
-    put(note, el("b", name), ": ", regard.rich(of, { ...unit, name: less }), ".");
+    put(note, el("b", name), ": ", regard.rich(of, { ...unit, name: model.layer.importance }), ".");
     sentence.hidden = !rows;
   };
   const choose = (k) => {
@@ -179,16 +184,19 @@ function weightsAt(model, row, column) {
   if (row !== null && column !== null) {
     const link = model.linked.has(row * model.columns.length + column) ? " \u00b7 a given link" : "";
     const more = model.layers.filter((layer) => layer !== model.layer);
-    const others = more.map((layer) => el("span", layer.name, " ", number(row, column, layer)));
-    const at = el("span", " ", number(row, column), link);
-    return [bdi(model.rows[row]), " \u2192 ", bdi(model.columns[column]), " ", at, ...others];
+    const others = more.map((layer) => [layer.name, " ", number(row, column, layer)]);
+    const list = listed([[number(row, column), link], ...others]);
+    return [bdi(model.rows[row]), " \u2192 ", bdi(model.columns[column]), " ", list];
   }
   const [own, others] = row === null ? [model.columns[column], model.rows] : [model.rows[row], model.columns];
   const indices = (k) => (row === null ? [k, column] : [row, k]);
   const best = regard.best(others.length, (k) => Math.abs(model.at(...indices(k))), 5);
-  const list = best.map((k) => el("span", bdi(others[k]), " ", number(...indices(k))));
-  return [bdi(own), row === null ? " \u2190 " : " \u2192 ", ...list];
+  const list = listed(best.map((k) => [bdi(others[k]), " ", number(...indices(k))]));
+  return [bdi(own), row === null ? " \u2190 " : " \u2192 ", list];
 }
+
+// Parts of a readout, apart to the ear, too.
+const listed = (parts) => parts.map((part) => [el("span", part), " "]);
 
 // A weight with three digits, without an exponent.
 const weightText = (weight) => regard.weight(weight, 3);
@@ -359,7 +367,7 @@ function canvasMatrix(model) {
   const above = el("div.column-labels", { "aria-hidden": "true" });
   const inner = el("div.matrix-inner", above, left, canvas);
   const box = el("div.matrix", inner);
-  const enlarge = el("button.quiet", { onclick: () => state.zoom(!state.close) }, "Enlarge");
+  const enlarge = el("button.quiet", { onclick: () => state.zoom(!state.close) });
   const state = { cell: 0, canvas, left, above, box, inner, enlarge, pixels: null, close: false };
   const draw = () => {
     const { row, column } = model.selection.get();
@@ -401,8 +409,8 @@ function placeMatrix(state, model) {
   const [x, y] = [wide + 8, high * 0.8 + 16];
   const whole = Math.min(LARGEST, (width - x - slant) / m, (down - y - LEGIBLE) / n);
   const closest = Math.min(NUMBERED, MOST_PIXELS / Math.max(n, m));
-  enlarge.hidden = closest <= whole;
-  enlarge.setAttribute("aria-pressed", String(state.close));
+  enlarge.hidden = regard.printing() || closest <= whole;
+  put(enlarge, state.close ? "Show all" : "Enlarge");
   const room = state.close && !regard.printing() ? Math.max(closest, whole) : whole;
   const cell = room >= LEGIBLE ? Math.floor(room) : room;
   const every = cell >= LEGIBLE ? 1 : Math.ceil(SPACED / cell);
