@@ -230,7 +230,7 @@ def test_captions_have_the_names_of_their_files_and_the_untouched_picture_first(
     _, _, drawn = tab.evaluate(PIXELS, 1)
     assert (np.array(drawn).reshape(pictures[0].shape) == pictures[0]).all()
     tab.locator(".panel", has_text="cat").click()
-    assert "orange where the model attended" in tab.locator(".large").get_attribute("aria-label")
+    assert "coloured by the weights of token 2: cat" in tab.locator(".large").get_attribute("aria-label")
     choice.select_option(index=1)
     assert tab.locator(".source").inner_text() == "no.png"
     assert tab.locator(".readout").inner_text() == "(no caption)"

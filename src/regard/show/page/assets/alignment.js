@@ -109,18 +109,17 @@ function pictureView(sentence, hypothesis, weights, importance, state) {
     weights: (k) => model.layer.numbers.subarray(k * cells, (k + 1) * cells),
     shown: -1,
   };
-  model.layer = model.layers[state.shown] ?? model.layers[0];
   const large = el("canvas.large", { role: "img" });
   const line = el("p.readout", { "aria-live": "polite" });
   const hint = "Hover, focus or tap a token: the larger the number of a cell, the stronger its colour.";
   const idle = hypothesis.tokens.length ? hint : "(no caption)";
   const first = model.picture || !hypothesis.tokens.length ? -1 : 0; // the picture itself comes first
   const shown = Array.from({ length: hypothesis.tokens.length - first }, (_, i) => i + first);
-  const panels = shown.map((k) => panel(hypothesis.tokens[k] ?? "the picture", model, k, show));
+  const panels = shown.map((k) => panel(hypothesis.tokens[k] ?? "the picture", k, show));
   function show(k) {
     model.shown = k;
     panels.forEach((button, i) => button.setAttribute("aria-pressed", String(i + first === k)));
-    const where = k < 0 ? "" : `, orange by the ${model.layer.name} of token ${k + 1}: ${hypothesis.tokens[k]}`;
+    const where = k < 0 ? "" : `, coloured by the ${model.layer.name} of token ${k + 1}: ${hypothesis.tokens[k]}`;
     large.setAttribute("aria-label", `The picture${where}`);
     drawPicture(large, model, k, 480);
     put(line, k < 0 ? idle : strongestCells(hypothesis.tokens[k], model, k));
@@ -135,19 +134,20 @@ function pictureView(sentence, hypothesis, weights, importance, state) {
   const unit = { whole: "caption", input: "cell", outputs: "words", more: BLUE.less, less: BLUE.more };
   const bar = layerBar(model, state, unit, redraw);
   regard.onTheme(redraw);
-  bar.refresh();
-  show(first);
+  model.shown = first;
+  redraw();
   const small = el("div.panels", { role: "group", "aria-label": "Tokens" }, panels);
   const pictures = () =>
     shown.map((k) => ({ canvas: drawPicture(el("canvas"), model, k, 300), label: hypothesis.tokens[k] ?? "" }));
-  const svg = () => regard.canvasPicture(hypothesis.text, 5, 150, pictures);
-  const exported = regard.exportBar("the pictures", () => ({ svg, titles: [document.title, hypothesis.text] }));
+  const titles = () => [hypothesis.text, model.layer.title].filter(Boolean);
+  const svg = () => regard.canvasPicture(titles().join(": "), 5, 150, pictures);
+  const exported = regard.exportBar("the pictures", () => ({ svg, titles: [document.title, ...titles()] }));
   const warning = notWeights(hypothesis.warnings);
   return el("div.beside.picture", warning, bar.element, line, el("div", exported, large), small);
 }
 
-function panel(token, model, k, show) {
-  const canvas = drawPicture(el("canvas", { "aria-hidden": "true" }), model, k, 120);
+function panel(token, k, show) {
+  const canvas = el("canvas", { "aria-hidden": "true" });
   const onpointerenter = (event) => event.pointerType !== "touch" && show(k);
   return el("button.panel", { onclick: () => show(k), onfocus: () => show(k), onpointerenter }, canvas, bdi(token));
 }

@@ -36,19 +36,22 @@ regard.selection = () => {
 // Layer k of weights: 0 are they themselves, 1 an importance {name, numbers, hits, rows, chance}, 2 what differs from it, and
 // so on for others. The darkest colour stands for the largest number; of shares, at least for some times uniform ones.
 function layerOf(k, weights, importance, m) {
-  const part = importance[Math.max(0, (k - 1) >> 1)];
-  const { most, of } = TEXTS.layers[part?.name] ?? TEXTS.layers.importance;
-  const { weights: own, difference } = TEXTS.layers;
-  const shown =
-    k === 0
-      ? { ...own, name: "weights", numbers: weights }
-      : k % 2
-        ? { of }
-        : { ...difference, name: `weights \u2212 ${part.name}`, numbers: differences(weights, part.numbers, m) };
-  const layer = { ...part, most, importance: part?.name, ...shown };
+  const { weights: text, difference, importance: other, ...known } = TEXTS.layers;
+  const part = importance[Math.max(0, (k - 1) >> 1)] ?? { name: "" };
+  const layer = { ...(Object.hasOwn(known, part.name) ? known[part.name] : other), ...part };
+  if (k === 0) Object.assign(layer, text, { name: "weights", numbers: weights });
+  else if (k % 2 === 0) {
+    const numbers = differences(weights, part.numbers, m);
+    Object.assign(layer, difference, { name: `weights \u2212 ${part.name}`, numbers });
+  }
   const signed = layer.numbers.some((x) => x < 0);
   const sizes = signed ? layer.numbers.map(Math.abs) : layer.numbers;
-  return { ...layer, signed, scale: k % 2 ? regard.largest(sizes) : regard.darkest(sizes, m) };
+  return {
+    ...layer,
+    title: k ? layer.name : "",
+    signed,
+    scale: k % 2 ? regard.largest(sizes) : regard.darkest(sizes, m),
+  };
 }
 
 const layersOf = (weights, importance, m) =>
@@ -83,7 +86,7 @@ function layerBar(model, state, unit, redraw) {
     const { name, of, most, hits, rows, chance } = model.layer;
     const [counted, guessed] = [hits, chance].map((x) => regard.format(x, Number.isInteger(x) ? 0 : 1));
     put(sentence, regard.rich(TEXTS.agreement, { ...unit, most, rows, hits: counted, chance: guessed }));
-    put(note, el("b", name), ": ", regard.rich(of, { ...unit, name: model.layer.importance }), ".");
+    put(note, el("b", name), ": ", regard.rich(of, unit), ".");
     sentence.hidden = !rows;
   };
   const choose = (k) => {
@@ -105,40 +108,32 @@ regard.weightsView = (data, options) => {
   const m = columns.length;
   const at = (row, column, { numbers } = model.layer) => {
     const number = numbers[row * m + column];
-    return Number.isNaN(number) && numbers !== model.layers[0].numbers ? null : number;
+    return Number.isNaN(number) && numbers !== model.layers[0].numbers ? null : number; // an importance is not known
   };
   const linked = new Set(links.map(([column, row]) => row * m + column));
   const model = { rows, columns, links, left, names, at, linked, selection: regard.selection() };
-  const pick = () => {
+  model.layers = layersOf(weights, importance, m);
+  model.titles = () => [...titles(), model.layer.title];
+  model.title = () => model.titles().slice(1).filter(Boolean).join(": ");
+  const show = () => {
     model.layer = model.layers[state.shown] ?? model.layers[0];
     model.lines = strongest(model, NOTHING);
-  };
-  const take = (numbers, needed) => {
-    model.layers = layersOf(numbers, needed, m);
-    pick();
-  };
-  take(weights, importance);
-  model.titles = () => [...titles(), model.layer === model.layers[0] ? "" : model.layer.name];
-  model.title = () => model.titles().slice(1).filter(Boolean).join(": ");
-  const choose = () => {
-    pick();
     parts.forEach((part) => part.refresh());
-    redraw();
   };
-  const bar = layerBar(model, state, names, choose);
+  const bar = layerBar(model, state, names, () => [show, redraw].forEach((act) => act()));
   const parts = [bar, readout(model), pairs(model), canvasMatrix(model), colourScale(model), exportedMatrix(model)];
   const [choice, line, lines, cells, scale, exported] = parts.map((part) => part.element);
   const leftSide = el("div", exportedLines(model), lines);
   const duo = el("div.beside.duo", leftSide, el("div", exported, cells, scale));
   const element = el("div.weights-view", notWeights(warnings), choice, line, duo);
-  parts.forEach((part) => part.refresh());
+  show();
   const layout = () => parts.forEach((part) => part.layout?.());
   new ResizeObserver(layout).observe(element);
   on(window, "beforeprint afterprint", layout);
   // Other weights of the same tokens: elements stay, and so does the selection.
   const update = (numbers, needed) => {
-    take(numbers, needed);
-    parts.forEach((part) => part.refresh());
+    model.layers = layersOf(numbers, needed, m);
+    show();
   };
   return { element, update };
 };
