@@ -227,10 +227,9 @@ def test_a_switch_shows_weights_erasure_and_their_difference_everywhere(opened: 
     reds = {int(a or c) > int(b or d) for a, b, c, d in colours}
     assert reds == {True, False}  # orange and blue
     link = tab.evaluate("regard.written()")
-    picked(tab, "weights")
-    tab.wait_for_function("location.hash === ''")  # the address follows a little later
-    tab.evaluate("link => { location.hash = link; }", link)
-    tab.get_by_role("radio", name="weights \u2212 erasure", checked=True).wait_for()
+    again = opened(page(translation(), importance={"erasure": NEEDED}))
+    again.evaluate("link => { location.hash = link; }", link)
+    again.get_by_role("radio", name="weights \u2212 erasure", checked=True).wait_for()
 
 
 @pytest.mark.slow

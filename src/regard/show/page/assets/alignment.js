@@ -76,7 +76,8 @@ function staged(sentence, hypothesis, state) {
   if (sentence.grid) return [pictureView(sentence, hypothesis, weights, importance, state)];
   if (!hypothesis.tokens.length) return [el("p.note", "There are no tokens: the translation is empty.")];
   const links = state.hypothesis === 0 ? sentence.links : []; // given links are those of the first
-  const unit = { whole: "sentence", input: "word", outputs: "words", ...BLUE };
+  const numbered = sentence.source.every((name, i) => name === String(i + 1)); // as vectors are
+  const unit = { whole: "sentence", input: numbered ? "input" : "word", outputs: "words", ...BLUE };
   const names = { row: "Target tokens", column: "source tokens", ...unit };
   const titles = () => [document.title, hypothesis.text || sentence.name];
   const shown = { rows: hypothesis.tokens, columns: sentence.source, weights, importance, names };
