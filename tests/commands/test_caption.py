@@ -329,7 +329,7 @@ def test_one_page_shows_where_the_model_attended_for_all_pictures(
         )
         captions = model.candidates([picture], n_best=2)[0]
         assert [one["text"] for one in described["hypotheses"]] == [caption.text for caption in captions]
-        (part,) = described["hypotheses"][0]["importance"]
+        part, _ = described["hypotheses"][0]["importance"]
         numbers = np.frombuffer(base64.b64decode(part["numbers"]["base64"]), np.float32)
         np.testing.assert_allclose(numbers, model.erasure(captions[0], picture).ravel(), atol=1e-5)
     assert refused(["caption", CAPTIONER, PICTURES[0], "--show", str(page)], capsys).endswith(

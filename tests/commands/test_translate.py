@@ -1071,11 +1071,11 @@ def test_importance_lies_beside_the_weights_of_each_hypothesis(
         for hypothesis, own in zip(described["hypotheses"], translations, strict=True):
             if not own.tokens:
                 continue
-            (part,) = hypothesis["importance"]
+            part, other = hypothesis["importance"]
+            assert (part["name"], other["name"]) == ("erasure", "contribution")
             numbers = np.frombuffer(base64.b64decode(part["numbers"]["base64"]), np.float32)
             numbers = numbers.reshape(part["numbers"]["shape"])
             np.testing.assert_allclose(numbers[:, :-1], network.erasure(own)[:, :-1], atol=1e-5)
-            assert part["name"] == "erasure"
             assert np.isnan(numbers[:, -1]).all()
 
 

@@ -37,7 +37,7 @@ def add_importance(add: Any) -> None:
         "--importance",
         action="store_true",
         help="in the page of --show, beside the weights: what the log-probability of each token loses without each"
-        " input of the model, and how often the most attended input is the most needed one",
+        " input of the model, what each contributes, and how often the most attended one is the most needed one",
     )
 
 
@@ -72,11 +72,13 @@ class PageParts:
         return HtmlPage(sections, title=title)
 
     def _erase(self) -> list[Any]:
-        """Put the importance by erasure beside the weights of each hypothesis, and return it."""
+        """Put erasure and contributions beside the weights of each hypothesis, and return them."""
         erased = []
         with Progress(len(self.shown), "importance", unit="outputs") as progress:
             for described, translation, source in self.shown:
                 needed = {"erasure": self.model.erasure(translation, source)}
+                if isinstance(self.model, Seq2Seq):  # not several with different values
+                    needed["contribution"] = self.model.contributions(translation, source)
                 erased.append(of_read(translation, needed))
                 described |= beside_weights(translation, needed)
                 progress.advance()

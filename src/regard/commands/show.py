@@ -81,7 +81,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--importance",
         action="store_true",
-        help="with --text: beside the weights, what the log-probability of each token loses without each input",
+        help="with --text: beside the weights, what each token loses without each input, and what that contributes",
     )
     group.add_argument("--force", action="store_true", help="replace a page that exists")
     group.add_argument(
