@@ -36,7 +36,7 @@ def page(
     query_labels: Sequence[str] | None = None,
     key_labels: Sequence[str] | None = None,
     tokens: Sequence[str] | Sequence[Sequence[str]] | None = None,
-    importance: Importance = None,
+    importance: Importance | Sequence[Importance] = None,
     title: str = "Attention",
 ) -> HtmlPage:
     """Make a page of an attention.
@@ -57,7 +57,7 @@ def page(
         n and m names.
     tokens : sequence of str or several of them, optional
         Names of queries and keys instead: those of the sequence that is as long as a side.
-    importance : array (n, m) or (..., n, m), or several of them by name, optional
+    importance : array (n, m) or (..., n, m), or several of them by name; for hypotheses, a list of these, optional
         How much each pair mattered, such as `regard.attribution.contributions` or ``Seq2Seq.erasure``; NaN where that
         is not known. The page shows it beside the weights of an array, an `Attention`, a `Translation` or `Heads`, with
         what differs and how often the most attended key is the most important one.

@@ -18,7 +18,6 @@ from regard.mask import MaskLike
 from regard.scores import ScoreLike
 from regard.show.page.alignment import alignment, sentence
 from regard.show.page.heads import Layer, group, heads, of_layers, of_model, of_recorded
-from regard.show.page.importance import Importance
 from regard.show.page.long_attention import LongAttention, long_section
 from regard.show.page.mechanism import fits, of_decoder, recorded
 from regard.show.page.section import Section
@@ -32,7 +31,7 @@ _DENSE = 1 << 22  # weights that are computed at once; more are summarized by bl
 
 
 def sections(
-    shown: Any, query_labels: Labels = None, key_labels: Labels = None, importance: Importance = None
+    shown: Any, query_labels: Labels = None, key_labels: Labels = None, importance: Any = None
 ) -> list[Section]:
     """Return the sections of an object with attention weights, or of weights with an importance.
 
