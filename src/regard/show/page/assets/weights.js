@@ -377,7 +377,7 @@ function canvasMatrix(model) {
   state.zoom = (close) => {
     state.close = close;
     layout();
-    reveal(state, model.selection.get());
+    scrollToCell(state, model.selection.get());
   };
   model.selection.onChange(draw);
   const refresh = () => {
@@ -432,7 +432,7 @@ const longestText = (texts, { fontSize, fontFamily }) =>
   ) + 2;
 
 // Scroll to a cell of an enlarged matrix.
-function reveal({ box, cell, corner }, { row, column }) {
+function scrollToCell({ box, cell, corner }, { row, column }) {
   const to = (index, start, size) => start + ((index ?? 0) + 0.5) * cell - size / 2;
   box.scrollTo(to(column, corner[0], box.clientWidth), to(row, corner[1], box.clientHeight));
 }
@@ -534,7 +534,7 @@ function moveAmongCells(state, model) {
     const { row, column } = selection.get();
     const to = { row: within((row ?? 0) + down, rows.length), column: within((column ?? 0) + across, columns.length) };
     selection.show(to);
-    reveal(state, to);
+    scrollToCell(state, to);
   };
   on(canvas, "focus", () => canvas.matches(":focus-visible") && move(0, 0)());
   on(canvas, "blur", selection.leave);
