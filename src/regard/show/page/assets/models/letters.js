@@ -57,14 +57,18 @@ function headsOf(rows, part, count) {
   const cut = (vectors, head) => vectors.map((x) => [...x.subarray(head * size, (head + 1) * size)]);
   return Array.from({ length: count }, (_, head) =>
     regard.compute({
-      ...{ queries: cut(queries, head).map(turned), keys: cut(keys, head).map(turned), values: cut(values, head) },
+      ...{
+        queries: cut(queries, head).map(rotatedPair),
+        keys: cut(keys, head).map(rotatedPair),
+        values: cut(values, head),
+      },
       mask: { kind: "causal" },
     }),
   );
 }
 
 // A vector turned by its position, pair by pair (rotary positions).
-function turned(vector, position) {
+function rotatedPair(vector, position) {
   const half = vector.length / 2;
   return vector.map((x, i) => {
     const angle = position * 10000 ** (-(i % half) / half);
