@@ -341,7 +341,7 @@ def test_changed_numbers_of_a_head_count_at_once(opened: Any) -> None:
     tab.get_by_text("The words, and the matrices of the heads").click()
     tab.get_by_role("spinbutton", name="Query weights, verb, 1").first.fill("0")
     weights = card(tab, "Head 1").get_by_role("button", name=re.compile("^bites to"))
-    assert weights.all_inner_texts() == ["0.333"] * 3
+    assert weights.all_inner_texts() == ["0.33"] * 3
     tab.get_by_role("button", name="bites to man: 0.4856").click()
     assert (
         "bites \u2192 man: 2\u00b71 + 0\u00b7(\u22121) = 2" in tab.locator(".head-panel").nth(1).inner_text()
