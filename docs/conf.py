@@ -16,6 +16,7 @@ from sphinx.application import Sphinx
 from sphinx.ext import autosummary
 
 import regard.seq2seq
+from regard import cli
 
 # ------------------------------------------------------------------------------------------------------- what is built
 
@@ -138,6 +139,21 @@ def deliver_notebooks(app: Sphinx, error: Exception | None) -> None:
             nbformat.write(executed, Path(app.outdir, "notebooks", f"{script.stem}.ipynb"))
 
 
+PAGES = {  # by the options of `regard show` that write them
+    "attention.html": [],
+    "attention-fr.html": ["--language", "fr"],
+    "attention-de.html": ["--language", "de"],
+    "language-model.html": ["--section", "language-model"],
+}
+
+
+def deliver_pages(app: Sphinx, error: Exception | None) -> None:
+    """Write the pages that need no input next to those of the site, which link to them."""
+    if error is None and app.builder.name == "html":
+        for name, options in PAGES.items():
+            cli.main(["show", *options, "--out", str(Path(app.outdir, name)), "--force"])
+
+
 def setup(app: Sphinx) -> None:
     """Connect the additions."""
     app.connect("autodoc-process-docstring", keep_formula, priority=100)  # before numpydoc
@@ -145,6 +161,7 @@ def setup(app: Sphinx) -> None:
     app.connect("source-read", lead_to_pages)
     app.connect("source-read", trim_code)
     app.connect("build-finished", deliver_notebooks)
+    app.connect("build-finished", deliver_pages)
     app.add_html_math_renderer("mathml", (inline_math, None), (displayed_math, None))
 
 

@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import pytest
 from regard.cli import main
 from regard.show import HtmlPage
 from regard.show.page.chapters import ALONE, CHAPTERS, story
-from regard.show.page.parts import asset
+from regard.show.page.parts import PARTS, asset
 from regard.show.steps import LANGUAGES, texts
 
 NAMES = [chapter.name for chapter in CHAPTERS]
@@ -36,6 +37,48 @@ def test_a_language_has_the_texts_of_english(language: str) -> None:
     for name, part in texts("en").items():
         if name not in ("scores", "logit", "normalize", "questions"):
             assert shape(texts(language)[name]) == shape(part), name
+
+
+def leaves(part: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:
+    """The strings of a text with where they stand; of answers, which their questions name, the order counts."""
+    if isinstance(part, dict | list):
+        listed = [*part.values()] if isinstance(part, dict) and path[-1:] == ("questions",) else part
+        for name, inner in listed.items() if isinstance(listed, dict) else enumerate(listed):
+            yield from leaves(inner, (*path, str(name)))
+    elif isinstance(part, str):
+        yield path, part
+
+
+ENGLISH = {  # texts that are English in all languages: of the exercise, of a model of English, with nouns filled in
+    ("scores", "words"),
+    ("letters", "asked"),
+    ("agreement",),
+}
+
+
+@pytest.mark.parametrize("language", sorted({*LANGUAGES} - {"en"}))
+def test_no_sentence_of_a_language_is_english(language: str) -> None:
+    other = dict(leaves(texts(language)))
+    for path, text in leaves(texts("en")):
+        words = re.findall(r"[a-z]{3,}", re.sub(r"\{\w+\}", "", text))
+        if len(words) > 3 and path[-1] != "latex" and ENGLISH.isdisjoint({path, (path[0], path[-1])}):
+            assert other[path] != text, path
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_marked_word_has_an_explanation_or_a_place(language: str) -> None:
+    known = texts(language)
+    places = {*known["terms"], *NAMES, *(part.name for part in PARTS)}
+    for path, text in leaves(known):
+        marked = (
+            [] if path[-1] in ("latex", "formula") else re.findall(r"\[([^\]]+)\](?:\(([\w -]+)\))?", text)
+        )
+        for word, name in marked:
+            assert {(name or word).lower(), (name or word).lower().removesuffix("s")} & places, (
+                path,
+                word,
+                name,
+            )
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

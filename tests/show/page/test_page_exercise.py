@@ -86,6 +86,22 @@ def test_answers_are_those_of_attend(opened: Any, name: str) -> None:
             assert feedback(tab).startswith("Not quite.") or "hidden by the mask" in feedback(tab)
 
 
+@pytest.mark.parametrize(
+    ("score", "said"),
+    [
+        (scores.cosine(2.5), "query and key, times 2.5, before"),
+        (scores.cosine(), "query and key, before"),
+        (scores.gaussian(0.8), "in widths of 0.8, before"),
+    ],
+)
+def test_a_score_is_said_with_its_numbers(opened: Any, score: scores.Score, said: str) -> None:
+    own = regard.attend(QUERIES, KEYS, VALUES, score=score)
+    tab = opened(page(QUERIES, KEYS, VALUES, score=score))
+    weights = ",".join(map(str, tens(own.weights[0])))
+    ask(tab, "0;score;1", key=str(own.weights[0].argmax()), weights=weights)
+    assert said in tab.locator("main").inner_text()
+
+
 def test_nothing_is_told_before_its_guess(opened: Any) -> None:
     """The visible text has neither the weights, nor the asked number, until they are guessed."""
     tab = opened(HtmlPage([drawn(WORDS, 42)]))

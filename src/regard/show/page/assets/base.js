@@ -50,6 +50,9 @@ function put(element, ...children) {
   return element;
 }
 
+// The name of a term among those that are explained, which have no capitals and no plurals.
+const entry = (term) => [term.toLowerCase(), term.toLowerCase().replace(/s$/, "")].find((name) => TEXTS.terms[name]);
+
 const regard = {
   view(name, draw) {
     views.set(name, draw);
@@ -130,13 +133,15 @@ const regard = {
     return w < 1 && w > 1 - 0.5 * 10 ** -digits ? "\u22481" : regard.format(w, digits);
   },
 
-  // A text of TEXTS: {name} becomes a value, [term] a word that explains itself, and [text](view) a link to the
-  // section of that view.
+  // A text of TEXTS: {name} becomes a value, [term] or [text](term) a word that explains itself, and [text](view) a link
+  // to the section of that view.
   rich(text, values = {}) {
     const filled = text.replace(/\{(\w+)\}/g, (_, name) => values[name] ?? "");
-    const parts = filled.split(/\[([^\]]+)\](?:\((\w+)\))?/);
-    const word = (text, view) => (view ? regard.linked(text, view) : regard.term(text));
-    return parts.map((part, i) => (i % 3 === 1 ? word(part, parts[i + 1]) : i % 3 ? null : part));
+    const parts = filled.split(/\[([^\]]+)\](?:\(([\w -]+)\))?([\u00a0.,;:!?)]*)/);
+    const word = (text, name = text) =>
+      TEXTS.terms[entry(name)] ? regard.term(text, name) : regard.linked(text, name);
+    const whole = (word, mark) => (mark ? el("span.joined", word, mark) : word); // no line begins with a full stop
+    return parts.map((part, i) => (i % 4 === 1 ? whole(word(part, parts[i + 1]), parts[i + 2]) : i % 4 ? null : part));
   },
 
   // A text in which {name} becomes a value, which may be an element.
@@ -199,9 +204,8 @@ const regard = {
   },
 
   // A word with its explanation, which hovering, the focus or a tap shows.
-  term(text) {
-    const key = text.toLowerCase();
-    const explanation = TEXTS.terms[key] ?? TEXTS.terms[key.replace(/s$/, "")];
+  term(text, name = text) {
+    const explanation = TEXTS.terms[entry(name)];
     const button = el("button.term", /_/.test(text) ? regard.formula(text) : text);
     const spelled = () => explanation.split(/(W_[QKVO])/).map((part) => (/_/.test(part) ? regard.formula(part) : part));
     regard.tooltip(button, () => el("span", spelled()));

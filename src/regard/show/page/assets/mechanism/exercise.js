@@ -172,7 +172,7 @@ const isBest = ({ weights }, row, key) => weights[row][key] >= largest(weights[r
 // What is to be computed of the best key and of another, without the result.
 function hintOfKey({ state }, { row }, { queries, keys, weights }) {
   const best = weights[row].indexOf(largest(weights[row]));
-  const { words } = TEXTS.scores[state.options.score];
+  const words = wordsOf(state.options);
   const pair = [bdi(state.key_labels[best]), ` ${vector(keys[best])}`];
   return [`Compute ${words} for each: begin with ${vector(queries[row])} and `, pair, "."];
 }
@@ -299,7 +299,7 @@ function guessOfNumber(context) {
 
 function numberQuestion({ state, names }, { row, kind, index }) {
   const [query, key] = [state.query_labels[row], state.key_labels[index]].map((name) => `\u201c${name}\u201d`);
-  const { words } = TEXTS.scores[state.options.score];
+  const words = wordsOf(state.options);
   return {
     context: `3. Compute number ${index + 1} of the context of ${query}: the sum of weight \u00d7 ${names.value}.`,
     score: `3. Compute the score of ${query} and ${key}: ${words}, before scale and mask.`,

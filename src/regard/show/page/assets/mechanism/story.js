@@ -202,7 +202,7 @@ function softcapPart({ softcap }, { scaled, capped }, row, key) {
 function maskPart(names, { mask }, { logits }, row) {
   if (mask.kind === "none") return null;
   const visible = logits[row].filter((z) => z !== -Infinity).length;
-  const values = { visible, all: logits[row].length, are: visible === 1 ? "is" : "are", query: names.query };
+  const values = { visible, all: logits[row].length, query: names.query };
   const text = regard.rich(TEXTS.between.mask, values);
   return { formula: `\u2212\u221e where hidden`, text, rows: [{ name: "logit", numbers: logits[row] }] };
 }

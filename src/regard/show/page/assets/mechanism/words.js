@@ -27,6 +27,15 @@ function formulaOf(table, key, names, options) {
   return filled(table[key].formula, { ...parts, ...names });
 }
 
+// A score in words, with its numbers.
+function wordsOf(options) {
+  const row = TEXTS.scores[options.score];
+  return filled(
+    row.words,
+    scoreParts(row, options, "words", (x) => ({ x: short(x) })),
+  );
+}
+
 // The texts of a score's arrays and numbers in a formula, in LaTeX or in a worked line: of each the first without the array
 // or with the neutral number, else the second.
 function scoreParts({ arrays = {}, numbers = {} }, options, medium, spelled) {
