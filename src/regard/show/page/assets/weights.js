@@ -74,7 +74,7 @@ function differences(weights, importance, m) {
   return shares;
 }
 
-const unpackedImportance = (parts) => parts.map((part) => ({ ...part, numbers: regard.array(part.numbers).data }));
+const unpackedImportance = (parts = []) => parts.map((part) => ({ ...part, numbers: regard.array(part.numbers).data }));
 
 const BLUE = { more: "blue", less: "orange" }; // numbers above and below 0
 

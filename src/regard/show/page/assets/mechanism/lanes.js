@@ -51,7 +51,8 @@ function lanes(pick, change) {
     if (grips.children.length !== handles.length) put(grips, handles);
     numbers.shown.forEach((j, i) => {
       const score = numbers.scores[j];
-      handles[i].setAttribute("transform", `translate(${left + half * (1 + score / range)} ${laneY(at, i)})`);
+      const place = Math.min(1, Math.max(-1, score / range)) || 0; // a NaN in the middle
+      handles[i].setAttribute("transform", `translate(${left + half * (1 + place)} ${laneY(at, i)})`);
       handles[i].setAttribute("aria-label", filled(TEXTS.lanes.scoreOf, { key: numbers.labels[j] }));
       handles[i].setAttribute("aria-valuenow", String(score));
       handles[i].setAttribute("aria-valuetext", short(score));
@@ -239,9 +240,10 @@ const contextShown = (context) => (context ? context.slice(0, 4) : []);
 function drawContext({ context, topics, bounds, known, query }, at, top) {
   const drawn = contextShown(context);
   if (!drawn.length) return null;
-  const [low, high] = [Math.min(0, bounds[0]), Math.max(0, bounds[1])];
+  const [low, high] = [Math.min(0, finite(bounds[0])), Math.max(0, finite(bounds[1]))];
   const [left, right] = at.flow ? at.bars : [at.bars[0], at.bars[1]];
-  const x = (value) => left + ((right - left) * (value - low)) / (high - low || 1);
+  const x = (value) =>
+    left + ((right - left) * (Math.min(high, Math.max(low, finite(value))) - low)) / (high - low || 1);
   const lines = drawn.map((value, i) => {
     const y = top + (at.flow ? 34 : 26) * i;
     const [a, b] = known(3) ? [Math.min(x(0), x(value)), Math.max(x(0), x(value))] : [x(0), x(0)];
