@@ -119,7 +119,7 @@ def test_a_decoder_that_does_not_read_what_it_attends_to() -> None:
         parameters[name][...] = 0
     (translation,) = model.align(["a c b"], ["A C B"])
     assert translation.alignment.max() > 0.5
-    assert not model.erasure(translation).any()
+    assert np.abs(model.erasure(translation)).max() < 1e-5  # the rounding of other batches
     assert not model.contributions(translation).any()
     assert model.ablate(SOURCES, TARGETS).source == 0
 
