@@ -187,6 +187,7 @@ class Slow:
         return self.condition()
 
 
+@pytest.mark.threads
 def test_law_12_no_property_waits_for_that_of_another_object() -> None:
     """As a forked process would, in which the other thread doesn't exist."""
     begun, ended = threading.Event(), threading.Event()
