@@ -39,6 +39,7 @@ _ATTENTION = (
     "--mask",
 )
 _LABELS = ("--labels", "--query-labels", "--key-labels")
+_STORY = ("--section", "--slides", "--language")
 _NEEDS = (
     ("--token", "--text", "the sentence whose translation has the token"),
     ("--layer", "--token", ""),
@@ -128,7 +129,6 @@ def _add_story(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--language",
         choices=LANGUAGES,
-        default="en",
         help="language of the page without an input (default en)",
     )
 
@@ -138,6 +138,9 @@ def run(args: argparse.Namespace) -> int:
     if args.out is None:
         _check.fail("give --out FILE.html, the page to write")
     check_needs(args, _NEEDS)
+    inputs = ("FILES", "--text", "--weights", *_INPUT, *_ATTENTION, *_LABELS)
+    if (option := first_given(args, _STORY)) and (other := first_given(args, inputs)):
+        _check.exclude(other, option)
     if args.importance and args.token is not None:
         _check.exclude("--importance", "--token")
     if args.out.suffix.lower() in PICTURES:
@@ -157,8 +160,9 @@ def _page(args: argparse.Namespace) -> HtmlPage:
         queries, keys = labels_of(args, (None, None))
         return page(weights, query_labels=queries, key_labels=keys, title=args.title)
     if not args.files and first_given(args, (*_INPUT, *_ATTENTION, *_LABELS)) is None:
+        language = args.language or "en"
         return HtmlPage(
-            story(args.section, args.language), title=args.title, language=args.language, slides=args.slides
+            story(args.section, language), title=args.title, language=language, slides=args.slides
         )
     return _input(given(args), args.title)
 
