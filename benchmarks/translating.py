@@ -61,7 +61,7 @@ class Task:
 
     def batches_of(self, model: Seq2Seq) -> list[SourceBatch]:
         """Return batches of held-out sentences, from short to long ones."""
-        tokenizer = model.model.source_tokenizer
+        tokenizer = model.model.source.tokenizer
         sources = [tokenizer.tokenize(source) for source, _ in read_pairs(DATA / "test.tsv.gz")]
         rows = sorted(([*tokenizer.encode(s), END] for s in sources if len(s) <= LONGEST), key=len)
         starts = np.linspace(0, len(rows) // SENTENCES - 1, self.batches).astype(int) * SENTENCES

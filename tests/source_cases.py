@@ -124,7 +124,7 @@ CASES = {
 SLOW = [pytest.mark.slow, pytest.mark.threads]
 ALL = [pytest.param(kind, marks=SLOW if kind == "subwords" else []) for kind in CASES]
 every_kind = pytest.mark.parametrize("kind", ALL)
-ARRAYS = [kind for kind, case in CASES.items() if case.source.tokenizer is None]
+ARRAYS = [kind for kind, case in CASES.items() if case.source.reads_files]
 every_array = pytest.mark.parametrize("kind", ARRAYS)
 every_family = pytest.mark.parametrize(
     "family", ["recurrent", pytest.param("transformer", marks=pytest.mark.slow)]
@@ -140,7 +140,7 @@ def examples(kind: str, count: int, seed: int = 1) -> tuple[list[Any], list[str]
 
 def untrained(family: str, kind: str, **options: Any) -> Seq2Seq:
     source = CASES[kind].source
-    given: Any = {"source": source if source.tokenizer is None else source.kind}
+    given: Any = {"source": source if source.reads_files else source.kind}
     if kind == "subwords":
         given["vocabulary"] = 16
     return Seq2Seq(**{"family": family, "network": SMALL[family], "epochs": 2, **given, **options})

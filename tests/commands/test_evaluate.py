@@ -59,7 +59,7 @@ class Parrot:
         self.translations, self.attention = translations, attention
         side = Halves(Vocabulary(SPECIAL))
         source = Text("words", learned=side)
-        self.model = SimpleNamespace(source=source, source_tokenizer=side, target=side, card=self.card)
+        self.model = SimpleNamespace(source=source, target=side, card=self.card)
 
     @classmethod
     def load(cls, path: Path) -> Parrot:

@@ -57,7 +57,7 @@ class Model:
 
     attention, network = True, None
     side = Known(Vocabulary(SPECIAL))
-    model = SimpleNamespace(source=Text("words", learned=side), source_tokenizer=side, target=side, extras={})
+    model = SimpleNamespace(source=Text("words", learned=side), target=side, extras={})
 
     def __init__(self) -> None:
         self.calls: list[tuple[list[str], dict[str, Any]]] = []

@@ -220,6 +220,16 @@ def raised_by_hand(source: str) -> list[str]:
     return [kind for kind in kinds if kind in {"ValueError", "TypeError"}]
 
 
+def test_what_kind_a_source_is_is_asked_by_sources_only() -> None:
+    """Other modules ask a source for what they need, so that one that other people write takes part everywhere."""
+    asked = re.compile(
+        r"tokenizer is (not )?None|isinstance\([^()]*\b(Text|Images|Vectors)\b|source\.kind [!=]= "
+    )
+    outside = [path for path in SOURCES if SRC / "seq2seq" / "sources" not in path.parents]
+    lines = [(path, line) for path in outside for line in path.read_text("utf-8").splitlines()]
+    assert [(path.name, line) for path, line in lines if asked.search(line)] == []
+
+
 def test_errors_of_rules_are_raised_by_one_module() -> None:
     """So every one has the same form: the rule with its numbers, and a hint."""
     own = [path for path in SOURCES if path.parent.name != "_check"]

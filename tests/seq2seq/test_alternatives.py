@@ -32,7 +32,7 @@ def model() -> Seq2Seq:
 def test_they_are_the_probabilities_of_the_formulas(model: Seq2Seq) -> None:
     (translation,) = model.align(["three two"], ["deux deux un"])
     p, side = dict(model.network.parameters), model.model.target
-    ids = np.array([*model.model.source_tokenizer.encode(["three", "two"]), END])
+    ids = np.array([*model.model.source.tokenizer.encode(["three", "two"]), END])
     before = [START, *side.encode(["deux", "deux", "un"])]
     shares = softmax(np.array(recurrent_steps(p, model.network.config, ids, before)[0]))
     steps = model.alternatives(translation, 99)

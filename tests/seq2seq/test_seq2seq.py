@@ -388,7 +388,7 @@ def test_words_of_the_source_are_rare_where_those_of_the_target_are(target: str,
     model = Seq2Seq(target=target)
     pairs = [(f"a r{i}", "b") for i in range(5000)]  # half of the source, nothing of the target
     begin(model, pairs, pairs[:9])
-    assert ("r1" in model.model.source_tokenizer.tokens) == known
+    assert ("r1" in model.model.source.tokenizer.tokens) == known
 
 
 @pytest.mark.slow

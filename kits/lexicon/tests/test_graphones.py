@@ -478,7 +478,7 @@ def test_translations_are_ranked_by_both(options: dict[str, Any], tmp_path: Path
     write_model(tmp_path / "alone", model.model._replace(extras=others))
     alone = Seq2Seq.load(tmp_path / "alone").candidates(sources, beam=4)
     for source, several, before in zip(sources[:-1], candidates, alone, strict=False):
-        row = model.model.source_tokenizer.encode(list(source))
+        row = model.model.source.tokenizer.encode(list(source))
         number = {token: i for i, token in enumerate(model.model.target.tokens)}
         scores = {}
         for one in before:
@@ -506,12 +506,12 @@ def test_proposals_are_ranked_with_the_hypotheses_of_the_beam(speaker: Seq2Seq) 
         assert after[0].score >= before[0].score
     graphones = speaker.model.reranker
     assert graphones is not None
-    rows = [speaker.model.source_tokenizer.encode(list(word)) for word in sources[:2]]
+    rows = [speaker.model.source.tokenizer.encode(list(word)) for word in sources[:2]]
     for row, several in zip(rows, more, strict=False):
         tokens = speaker.model.target.tokens
         every = {" ".join(tokens[i] for i in target) for target in graphones.propose([row], 5)[0]}
         forced = speaker.align(
-            ["".join(speaker.model.source_tokenizer.tokens[i] for i in row)] * len(every), [*every]
+            ["".join(speaker.model.source.tokenizer.tokens[i] for i in row)] * len(every), [*every]
         )
         scores = [
             one.log_probability + graphones.weight * graphones.log_probabilities([(row, one.ids)])[0]

@@ -200,7 +200,7 @@ def test_retrieved_targets_are_used(reader: Seq2Seq, tmp_path: Path) -> None:
     """Unseen names are translated as in the memory, to which they are added after training."""
     fresh = names(50, 7)
     model = reader.model
-    texts = model.source_tokenizer, model.target
+    texts = model.source.tokenizer, model.target
     pairs = [
         (texts[0].encode(texts[0].tokenize(f"{n}1")), texts[1].encode(texts[1].tokenize(t)))
         for n, t in fresh.items()

@@ -36,10 +36,10 @@ from regard.seq2seq.alignment.monotonic import align_pairs
 from regard.seq2seq.alignment.symmetrize import METHODS, posterior_product, symmetrize
 from regard.seq2seq.corpus.pairs import check_sides, no_pair
 from regard.seq2seq.corpus.tables import COMPARED, Record, is_csv, note_header, records
-from regard.seq2seq.sources import Example
+from regard.seq2seq.sources import Example, Source, Text
 from regard.seq2seq.sources.text.tokenizers import Tokenizer
 from regard.seq2seq.storage.model_file import model_file
-from regard.seq2seq.translator import LONGEST_SENTENCE, Translation, Translator, check_length
+from regard.seq2seq.translator import LONGEST_SENTENCE, Translation, Translator, read_source
 from regard.show.terminal.text import clean, note
 
 __all__ = ["add_arguments", "run"]
@@ -276,7 +276,7 @@ class _Aligner:
 
     @property
     def _tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
-        return self.models[0].model.source_tokenizer, self.models[0].model.target
+        return self.models[0].model.source.tokenizer, self.models[0].model.target
 
     def read(self, row: Record) -> Read | Failed:
         """Return a pair that can be aligned, as each model reads it."""
@@ -288,12 +288,11 @@ class _Aligner:
             _check.fail(no_pair("\t".join(row.cells)))
         sides: Sequence[Any] = row.cells
         pairs: list[Pair] = []
-        read: list[tuple[Tokenizer, Sequence[str]]] = []
+        read: list[tuple[Source, Example]] = []
         for model in self.models:
-            sides = pair = model.model.source.load(sides[0]), model.model.target.read(sides[1])
-            for side, tokenizer in zip(pair, (model.model.source_tokenizer, model.model.target), strict=True):
-                check_length(len(side))
-                read.append((tokenizer, side.content))
+            readers = model.model.source, Text.of(model.model.target)
+            sides = pair = read_source(readers[0], sides[0]), read_source(readers[1], sides[1])
+            read += zip(readers, pair, strict=True)
             pairs.append(pair)
             sides = sides[::-1]  # for the model of the other direction
         return Read(tuple(pairs), self.unseen.check(read, f"line {row.line}"))

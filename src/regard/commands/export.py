@@ -30,7 +30,7 @@ from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.networks.graph import require_onnx
 from regard.seq2seq.sources.text.tokenizers import Tokenizer
 from regard.seq2seq.sources.text.vocabulary import SPECIAL
-from regard.seq2seq.translator import check_length
+from regard.seq2seq.translator import read_source
 from regard.show.figures.figure import check_writable
 from regard.show.page.document import view_files
 from regard.show.progress import Progress
@@ -129,7 +129,7 @@ def run(args: argparse.Namespace) -> int:
     check_exportable(model.model, without_extras=args.without_extras)
     if model.model.source.reads_files:
         _check_arrays(model, args)
-    every = _known_lines(model, args.test) or [_drawn(model.model.source_tokenizer)]
+    every = _known_lines(model, args.test) or [_drawn(model.model.source.tokenizer)]
     _check_lines(model, every, force=args.force)
     sources = [*dict.fromkeys(chain.from_iterable(lines.sources for lines in every))]
     with ExitStack() as stack:
@@ -181,10 +181,9 @@ def _known_lines(model: Seq2Seq, test: Path | None) -> list[_Lines]:
 
 def _check_lines(model: Seq2Seq, every: Sequence[_Lines], *, force: bool) -> None:
     """Check the lengths of sources, and that the cost of leaving out extras can be measured."""
-    if (tokenizer := model.model.source.tokenizer) is not None:
-        for lines in every:
-            for number, source in enumerate(lines.sources, 1):
-                check_length(len(tokenizer.tokenize(source)), f"source {number}: ")
+    for lines in every:
+        for number, source in enumerate(lines.sources, 1):
+            read_source(model.model.source, source, f"source {number}: ")
     if model.model.extras and not any(lines.wrong for lines in every) and not force:
         rule = f"what leaving out {_extras(model)} costs is unknown: this model has no held-out words."
         _check.fail(rule, hint="--test with targets measures it, --force does without")

@@ -115,7 +115,6 @@ class PairLinks:
 
     def __call__(self, source: Source, target: Tokenizer, pairs: Sequence[Pair]) -> list[Links]:
         """Return the links between the tokens of each pair."""
-        assert source.tokenizer is not None  # as the training has checked: only tokens have links
         tokenizers = source.tokenizer, target
         links = [
             self._of_tokens(line, tokenizers, *pair) for line, pair in zip(self.lines, pairs, strict=True)

@@ -15,7 +15,7 @@ from regard.seq2seq.alignment.links import links, of_words, word_numbers
 from regard.seq2seq.ensemble import Ensemble, EnsembleNetwork
 from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.networks.transformer.network import TransformerNetwork
-from regard.seq2seq.sources.text.tokenizers import Tokenizer, unseen
+from regard.seq2seq.sources import Example, Source
 from regard.seq2seq.storage.model_file import model_file
 from regard.seq2seq.translator import Translation, Translator
 from regard.show.figures.figure import check_writable, require_matplotlib
@@ -99,9 +99,9 @@ class Unseen:
     def __init__(self, failures: Failures, unknown: str | None) -> None:
         self.failures, self.unknown = failures, unknown or "guess"
 
-    def check(self, sides: Iterable[tuple[Tokenizer, Sequence[str]]], location: str) -> tuple[str, ...]:
+    def check(self, sides: Iterable[tuple[Source, Example]], location: str) -> tuple[str, ...]:
         """Return the unknown symbols of an input, with a warning; raise if it is not to be used."""
-        found = [(tokenizer, symbol) for tokenizer, tokens in sides for symbol in unseen(tokenizer, tokens)]
+        found = [(source, symbol) for source, example in sides for symbol in source.unknown(example)]
         symbols = tuple(dict.fromkeys(symbol for _, symbol in found))
         if not symbols:
             return ()
@@ -112,8 +112,8 @@ class Unseen:
             self._warn(location, symbols, "left empty")
             raise SkippedInput(text)
         known_in_lower_case = any(
-            small != symbol and not unseen(tokenizer, tokenizer.tokenize(small))
-            for tokenizer, symbol in found
+            small != symbol and not source.unknown(source.load(small))
+            for source, symbol in found
             for small in [lowered(symbol)]
         )
         hint = "; a model trained with --lower does not distinguish capitals" * known_in_lower_case
@@ -151,8 +151,8 @@ def add_by(parser: argparse.ArgumentParser, what: str) -> None:
 
 def linked_unit(by: str | None, model: Translator) -> str:
     """Return what links are between, if it is not given: words, or tokens where those of a side are characters."""
-    sides = model.model.source.tokenizer, model.model.target
-    return by or ("tokens" if any(x and x.token_type == "characters" for x in sides) else "words")
+    sides = model.model.source.kind, model.model.target.token_type
+    return by or ("tokens" if "characters" in sides else "words")
 
 
 def check_posterior(args: argparse.Namespace, models: Iterable[Translator]) -> None:
@@ -181,7 +181,7 @@ def word_links(
 
 def word_indices(model: Translator, translation: Translation) -> tuple[list[int], list[int]]:
     """Return for each token of a sentence and of its translation the index of its word."""
-    tokenizers = model.model.source_tokenizer, model.model.target
+    tokenizers = model.model.source.tokenizer, model.model.target
     sides = translation.source[:-1], translation.tokens
     source, target = (word_numbers(side, t.detokenize) for side, t in zip(sides, tokenizers, strict=True))
     return source, target

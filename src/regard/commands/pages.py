@@ -12,7 +12,7 @@ from regard import _check
 from regard.commands.loading import load_all
 from regard.commands.options import check_outputs
 from regard.seq2seq.model import Seq2Seq
-from regard.seq2seq.translator import Translation, Translator, check_length
+from regard.seq2seq.translator import Translation, Translator, read_source
 from regard.show.page import HtmlPage
 from regard.show.page.alignment import alignment, beside_weights, of_read, sentence
 from regard.show.page.document import check_new
@@ -90,8 +90,7 @@ def translated(path: Path, text: str, *, title: str, importance: bool = False) -
     model = load_all(path, [])
     if not model.attention:
         _check.fail(f"{path} was trained without attention: there is no alignment to show")
-    example = model.model.source.load(text)
-    check_length(len(example))
+    example = read_source(model.model.source, text)
     page = PageParts(model, importance=importance)
     for hypotheses in model.candidates([example]):
         page.add(hypotheses)

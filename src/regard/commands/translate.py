@@ -42,7 +42,7 @@ from regard.seq2seq.translator import (
     Translation,
     Translator,
     UnknownWords,
-    check_length,
+    read_source,
 )
 from regard.show.figures import MOST_HEADS
 from regard.show.terminal.text import clean, note
@@ -244,9 +244,8 @@ def translate_lines(
 
     def checked(record: Record) -> Line:
         nonlocal warned
-        text = source.load(record.cells[0])
-        check_length(len(text))
-        symbols = unseen.check([(model.model.source_tokenizer, text.content)], f"line {record.line}")
+        text = read_source(source, record.cells[0])
+        symbols = unseen.check([(source, text)], f"line {record.line}")
         if "\t" in text.name and not warned:
             warned = True
             rule = "has a TAB, as pairs have: complete lines are translated (cut -f1 gives sources)"

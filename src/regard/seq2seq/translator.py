@@ -31,7 +31,7 @@ from regard.seq2seq.decoding.restrictions import Restricted, Restrictions
 from regard.seq2seq.decoding.sampling import sample
 from regard.seq2seq.extras.base import Reranker
 from regard.seq2seq.networks.base import Predictor
-from regard.seq2seq.sources.arrays import scaled
+from regard.seq2seq.sources.base import Source
 from regard.seq2seq.sources.example import Example
 from regard.seq2seq.sources.text.vocabulary import END, LONGEST_TOKEN, SPECIAL, START, UNKNOWN
 from regard.seq2seq.storage.model_file import Model
@@ -45,6 +45,7 @@ __all__ = [
     "Translator",
     "UnknownWords",
     "check_length",
+    "read_source",
 ]
 
 Array = NDArray[Any]
@@ -828,21 +829,18 @@ class Translator(ABC):
         self, translation: Translation, source: Any, by: str | None
     ) -> tuple[Callable[[list[Any]], Array], Sequence[Any], Any]:
         """Return the log-probabilities of a translation as a function of its inputs, these, and what replaces one."""
-        read, is_text = self._read_again(translation, source), self.model.source.tokenizer is not None
-        rows: Any = list(read.rows) if is_text else scaled(np.asarray(read.rows))
-        count = len(read.example) if is_text else len(rows)
-        replacements: dict[str, Any] = {"unknown": UNKNOWN} if is_text else {"mean": rows.mean(axis=0)}
-        if self.model.source.spec.grid is None and (is_text or count > 1):  # something must be left
-            replacements["deletion"] = None
+        read = self._read_again(translation, source)
+        rows, replacements = self.model.source.erasable(read.rows)
+        count = len(read.example)
         replacement = replacements[_check.choice("by", by or next(iter(replacements)), replacements)]
         ids = [START, *translation.ids, END]
 
         def log_probabilities(variants: list[Any]) -> Array:
-            sources = [[*each, *rows[count:]] if is_text else np.array(each) for each in variants]
+            sources = [np.array([*each, *rows[count:]]) for each in variants]
             forced = self._forced(sources, [ids] * len(sources), Scoring())
             return np.array([each.log_probabilities[: len(translation.ids)] for each in forced])
 
-        return log_probabilities, rows[:count], replacement
+        return log_probabilities, list(rows[:count]), replacement
 
     def _rows_and_ids(
         self, sources: Sequence[Any], targets: Sequence[Any]
@@ -927,16 +925,13 @@ class Translator(ABC):
         augmenter = self.model.augmenter
         if augmenter is None:
             return [[*source, END] for source in sources]
-        return augmenter.extend(sources, len(self.model.source_tokenizer))
+        return augmenter.extend(sources, len(self.model.source.tokenizer))
 
     def _read_all(self, sources: Sequence[Any]) -> list[_NetworkInput]:
         """Read sources, and append the tokens of an extra."""
         source = self.model.source
-        examples = [source.load(example, f"source {number}: ") for number, example in enumerate(sources, 1)]
-        for number, example in enumerate(examples, 1):
-            if not source.is_short(example, LONGEST_SENTENCE):
-                check_length(len(example), f"source {number}: ")
-        return self._read(examples)
+        located = ((example, f"source {number}: ") for number, example in enumerate(sources, 1))
+        return self._read([read_source(source, *example) for example in located])
 
     def _read_again(self, translation: Translation, source: Any) -> _NetworkInput:
         """Return the input of the network for a translation, which holds its source unless that is an array."""
@@ -955,7 +950,7 @@ class Translator(ABC):
                 rows.append(source.rows(example))
         if augmenter is None:
             return [_NetworkInput(example, row, ()) for example, row in zip(examples, rows, strict=True)]
-        tokens = *self.model.source_tokenizer.tokens, *self.model.target.tokens
+        tokens = *self.model.source.tokenizer.tokens, *self.model.target.tokens
         extended = self._inputs([row[:-1] for row in rows])
         return [
             _NetworkInput(example, more, tuple(tokens[number] for number in more[len(row) :]))
@@ -997,7 +992,7 @@ class Translator(ABC):
             chosen = copies(weights, np.array(source.rows[: len(content)]) == UNKNOWN)
             for i, position in zip(unknown, chosen, strict=True):
                 if len(content[position]) <= LONGEST_TOKEN:
-                    tokens[i] = target.copy_token(content[position], self.model.source_tokenizer)
+                    tokens[i] = target.copy_token(content[position], self.model.source.tokenizer)
         return tokens
 
     def _empty_translation(self) -> Translation:
@@ -1069,6 +1064,14 @@ def _generators(rng: Any, count: int) -> list[np.random.Generator]:
     if len(rng) != count:
         _check.fail(f"rng must have one seed for each of {count} sentences. Got {len(rng)} instead.")
     return [_check.generator("rng", seed) for seed in rng]
+
+
+def read_source(source: Source, given: Any, where: str = "") -> Example:
+    """Read a source of a network; raise if it has too many tokens, with `where` before the error."""
+    example = source.load(given, where)
+    if not source.is_short(example, LONGEST_SENTENCE):
+        check_length(len(example), where)
+    return example
 
 
 def check_length(count: int, where: str = "") -> None:

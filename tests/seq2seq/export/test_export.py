@@ -101,7 +101,7 @@ def test_the_settings_are_those_of_the_model_and_the_graphs_name_it(run: Path, a
     settings = json.loads((app / "model.json").read_text("utf-8"))
     model = Seq2Seq.load(run).model
     assert settings["format"] == "regard.onnx"
-    assert tuple(settings["source"]["tokens"]) == model.source_tokenizer.tokens
+    assert tuple(settings["source"]["tokens"]) == model.source.tokenizer.tokens
     assert tuple(settings["target"]["tokens"]) == model.target.tokens
     assert settings["network"]["encoder"] == SIZES["encoder"]
     assert settings["limit"] == [2, 5]

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.seq2seq.export.folder import copied
-from regard.seq2seq.export.rules import rules, words_pattern
+from regard.seq2seq.sources.text.rules import rules, words_pattern
 from regard.seq2seq.sources.text.tokenizers import Subwords, Tokenizer, Words, learn
 from regard.seq2seq.sources.text.vocabulary import SPECIAL, Vocabulary
 

@@ -117,7 +117,7 @@ def exact(model: Seq2Seq) -> dict[str, Any]:
 
 def read_ids(model: Seq2Seq, source: str, target: str) -> tuple[Any, list[int]]:
     """The ids of the source with END, and those that the decoder reads."""
-    ids = [model.model.source_tokenizer.encode(source.split()), model.model.target.encode(target.split())]
+    ids = [model.model.source.tokenizer.encode(source.split()), model.model.target.encode(target.split())]
     return np.array([*ids[0], END]), [START, *ids[1]]
 
 

@@ -97,7 +97,7 @@ def test_what_is_given_is_not_changed(kind: str) -> None:
 @every_kind
 def test_rows_are_those_of_the_specification(kind: str) -> None:
     learned, spec = fitted(kind), fitted(kind).spec
-    assert (spec.tokens > 0) == (learned.tokenizer is not None) == (spec.width == 0)
+    assert (spec.tokens > 0) == (not learned.reads_files) == (spec.width == 0)
     for given in examples(kind, 5, seed=2)[0]:
         rows = learned.rows(learned.load(given))
         if spec.tokens:
@@ -194,7 +194,7 @@ def test_a_saved_model_translates_alike(family: str, kind: str, tmp_path: Path) 
     again.save(tmp_path / "again")
     assert (tmp_path / "m").read_bytes() == (tmp_path / "again").read_bytes()
     assert again.model.source == model.model.source
-    assert again.reader == (again.model.source if again.reader.tokenizer is None else again.reader)
+    assert again.reader == (again.model.source if again.reader.reads_files else again.reader)
     assert again.network.config == model.network.config
     assert again.translate(sources) == model.translate(sources)
     assert again.align(sources, targets) == model.align(sources, targets)
@@ -331,7 +331,7 @@ def test_heads(kind: str) -> None:
     assert heads.encoder.shape == (1, 2, m, m)
     assert heads.source.shape == (2, 2, n, m)
     np.testing.assert_allclose(heads.source[0].mean(axis=0), aligned.alignment, atol=1e-5)
-    if model.model.source.tokenizer is None:
+    if model.model.source.reads_files:
         text = error(ValueError, model.heads, aligned)
         assert text == "source must be given for a source of arrays, which a translation doesn't hold."
 
@@ -395,6 +395,24 @@ def test_there_is_a_target_for_each_source(kind: str) -> None:
 
 
 @every_array
+def test_rows_of_numbers_have_no_tokenizer_and_no_unknown_symbols(kind: str) -> None:
+    source = CASES[kind].source
+    text = f"the sources of this model are {source.kind}, not text"
+    assert error(ValueError, getattr, source, "tokenizer") == text
+    assert source.unknown(source.load(examples(kind, 1)[0][0])) == ()
+
+
+def test_measuring_has_no_limit_of_rows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As captions have none: only tokens are limited."""
+    trained("recurrent", "set").save(tmp_path / "m")
+    np.save(tmp_path / "long.npy", np.full((1001, 1), 1000.0))
+    (tmp_path / "pairs").write_text("long.npy\tn0\n")
+    assert main(["caption", str(tmp_path / "m"), str(tmp_path / "long.npy")]) == 0
+    assert main(["evaluate", str(tmp_path / "m"), str(tmp_path / "pairs")]) == 0
+    assert "at most" not in capsys.readouterr().err
+
+
+@every_array
 def test_options_of_tokens_are_refused(kind: str) -> None:
     for options in ({"lower": True}, {"lower": False}, {"extras": {"lengths": 2}}):
         text = error(ValueError, untrained, "recurrent", kind, **options)
@@ -442,7 +460,7 @@ def test_the_command_line(
     model = Seq2Seq.load("m")
     assert type(model.model.source) is type(CASES[kind].source)
     texts = [one.text for one in model.translate(sources)]
-    if model.model.source.tokenizer is None:
+    if model.model.source.reads_files:
         assert main(["caption", "m", *names]) == 0
         assert capsys.readouterr().out.splitlines() == [
             f"{name}\t{text or '(no caption)'}" for name, text in zip(names, texts, strict=True)

@@ -373,7 +373,7 @@ def test_subwords_are_saved_and_loaded(tmp_path: Path) -> None:
     subwords = Subwords(Vocabulary(pieces), -np.arange(8.0), method="bpe")
     model = Model(build(RecurrentConfig(8, 8, 2, 2, 2, 2)), Text.of(subwords), subwords)
     write_model(tmp_path / "m", model)
-    assert read_model(tmp_path / "m").source_tokenizer.tokenize("ab ba") == subwords.tokenize("ab ba")
+    assert read_model(tmp_path / "m").source.tokenizer.tokenize("ab ba") == subwords.tokenize("ab ba")
 
 
 # -------------------------------------------------------------------------------------------------- checkpoints

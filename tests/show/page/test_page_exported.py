@@ -24,7 +24,7 @@ from exported import KINDS, LINES, trained
 from regard.cli import main
 from regard.seq2seq import Seq2Seq
 from regard.seq2seq.decoding.restrictions import blocked, repetitions
-from regard.seq2seq.export.rules import rules
+from regard.seq2seq.sources.text.rules import rules
 from regard.seq2seq.sources.text.tokenizers import Subwords, learn
 from regard.seq2seq.sources.text.vocabulary import SPECIAL, Vocabulary
 

@@ -126,7 +126,7 @@ class Pronouncer:
         self.lexicon = {} if lexicon is None else lexicon
         self.unknown = unknown
         self.beam = _check.integer("beam", beam, least=1)
-        source = model.model.source_tokenizer
+        source = model.model.source.tokenizer
         if source.token_type == "words":
             _check.fail(
                 "the model must read letters, and this one reads words",
@@ -225,7 +225,7 @@ class Pronouncer:
         """Return what the tokenizer of the model makes of a text."""
         from regard.seq2seq.sources.text.tokenizers import unseen
 
-        tokenizer = self.model.model.source_tokenizer
+        tokenizer = self.model.model.source.tokenizer
         given = self._as_tokens(text) if self._as_letters else text
         tokens = tokenizer.tokenize(given)
         letters, unknown = map(self._spelled, (map(tokenizer.token_text, tokens), unseen(tokenizer, tokens)))
@@ -235,7 +235,7 @@ class Pronouncer:
         """Return the letters of a text as tokens, which have no blanks and are not empty."""
         from regard.seq2seq.sources.text.normalization import normalize
 
-        form = self.model.model.source_tokenizer.normalization
+        form = self.model.model.source.tokenizer.normalization
         letters = (normalize(letter, form).replace(" ", _BLANK) for letter in text)
         return [letter for letter in letters if letter]
 

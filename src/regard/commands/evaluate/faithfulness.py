@@ -96,8 +96,8 @@ def _importances(
         importances["contribution"] = model.contributions(read["weights"], source)
     importances["erasure"] = model.erasure(read["weights"], source)
     importances["random"] = rng.random(importances["erasure"].shape)
-    end = -1 if model.model.source.tokenizer else None
-    return {kind: importance[:, :end] for kind, importance in importances.items()}
+    inputs = len(model.model.source.load(source))  # without </s>
+    return {kind: importance[:, :inputs] for kind, importance in importances.items()}
 
 
 def _faithful(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,10 +26,9 @@ from regard.seq2seq.alignment.links import Gold
 from regard.seq2seq.decoding.beam import BEAM
 from regard.seq2seq.evaluation import metrics
 from regard.seq2seq.evaluation.metrics import LinkScore
-from regard.seq2seq.sources import Example
+from regard.seq2seq.sources import Example, Source
 from regard.seq2seq.sources.text.normalization import Normalization
-from regard.seq2seq.sources.text.tokenizers import Tokenizer
-from regard.seq2seq.translator import Translator, check_length
+from regard.seq2seq.translator import Translator, check_length, read_source
 from regard.show.progress import Progress
 from regard.show.terminal.text import note
 
@@ -123,8 +122,9 @@ def model_outputs(
         source, target = model.model.source, model.model.target
         examples, targets = list(map(source.load, examples)), list(map(target.read, targets))
         alike = next((read.translated for read in inputs if read.model.model.source == source), None)
-        translated = _usable("source", examples, source.tokenizer, unseen) if alike is None else alike
-        aligned = {*_usable("target", targets, None, unseen)} & {*translated}
+        check = partial(_check_source, source, unseen)
+        translated = _usable("source", examples, check, unseen) if alike is None else alike
+        aligned = {*_usable("target", targets, _check_target, unseen)} & {*translated}
         inputs.append(_Read(model, examples, targets, translated, sorted(aligned)))
         if gold is not None:
             _check_gold(gold_file(args), inputs[-1], gold)
@@ -138,14 +138,18 @@ def model_outputs(
         yield Output(lines, links, read.model.model.target.normalization, compared)
 
 
-def _usable(side: str, examples: Sequence[Example], tokenizer: Tokenizer | None, unseen: Unseen) -> list[int]:
-    """Return the items that are not too long, nor to be left out for symbols that the tokenizer does not know."""
+def _check_source(source: Source, unseen: Unseen, example: Example, location: str) -> None:
+    unseen.check([(source, read_source(source, example))], location)
 
-    def check(example: Example, location: str) -> None:
-        check_length(len(example))
-        if tokenizer is not None:
-            unseen.check([(tokenizer, example.content)], location)
 
+def _check_target(example: Example, location: str) -> None:
+    check_length(len(example))
+
+
+def _usable(
+    side: str, examples: Sequence[Example], check: Callable[[Example, str], None], unseen: Unseen
+) -> list[int]:
+    """Return the items that are not too long, nor to be left out for symbols that the source does not know."""
     usable = list[int]()
     for i, example in enumerate(examples):
         location = f"{unseen.failures.file}, {side} {i + 1}"
@@ -187,7 +191,7 @@ def _compared(read: _Read, lines: Sequence[str], name: str) -> ErasureComparison
 
 def _check_gold(file: LinkFile, read: _Read, gold: Sequence[Gold]) -> None:
     """Check that the reference links are between words of the pairs."""
-    tokenizers = read.model.model.source_tokenizer, read.model.model.target
+    tokenizers = read.model.model.source.tokenizer, read.model.model.target
     for number, (links, *pair) in enumerate(zip(gold, read.sources, read.targets, strict=True), 1):
         if links.possible:
             source, target = map(file.numbers, tokenizers, pair)

@@ -20,11 +20,11 @@ from regard.seq2seq.decoding.search import longest
 from regard.seq2seq.export.comparison import SHORT, TOLERANCE, Comparison, compare
 from regard.seq2seq.export.conversion import graphs, network_alone
 from regard.seq2seq.export.quantized import quantize
-from regard.seq2seq.export.rules import rules
 from regard.seq2seq.networks.base import Network
 from regard.seq2seq.networks.families import describe
 from regard.seq2seq.networks.graph import require_onnx
-from regard.seq2seq.sources import Example, Images, Vectors
+from regard.seq2seq.sources import Example
+from regard.seq2seq.sources.text.rules import rules
 from regard.seq2seq.storage.model_file import Model
 
 __all__ = [
@@ -63,14 +63,14 @@ def described(
 ) -> dict[str, Any]:
     """Return the content of model.json: the network and its options, the rules of text of both sides, and a card."""
     least, next_one = longest(np.array([0, 1])).tolist()
-    network, text = network_alone(model), model.source.tokenizer
+    network = network_alone(model)
     settings = {
         "format": FORMAT,
         "version": VERSION,
         "network": describe(network.config),
         "parameters": hashlib.sha256(network.parameters.flat.astype("<f4").tobytes()).hexdigest(),
         "int8": int8,
-        "source": model.source.settings()[0] if text is None else rules(text),
+        "source": model.source.rules(),
         "target": rules(model.target),
         "limit": [next_one - least, least],
         "repetitions": model.repetitions,
@@ -143,12 +143,7 @@ class Draft:
         for name, graph in graphs(network_alone(model), metadata).items():
             (folder / f"{name}.onnx").write_bytes(graph.SerializeToString())
         self._write_settings()
-        _copy(_COPIED if self.is_text else (*_COPIED, _READER), folder)
-
-    @property
-    def is_text(self) -> bool:
-        """Whether the sources are text."""
-        return self.source.tokenizer is not None
+        _copy((*_COPIED, _READER) if self.source.reads_files else _COPIED, folder)
 
     def _write_settings(self) -> None:
         (self.folder / _SETTINGS).write_text(json.dumps(self.settings, ensure_ascii=False), "utf-8")
@@ -180,8 +175,8 @@ class Draft:
 
     def _given(self, example: Example) -> Any:
         """Return what the decoder is given: a text or a path; for other files the array, as it can't read them."""
-        reads_files = isinstance(self.source, Images | Vectors)
-        return example.name if self.is_text or (example.name and reads_files) else self._array(example)
+        named = not self.source.reads_files or (example.name and self.source.exports_files)
+        return example.name if named else self._array(example)
 
     def _array(self, example: Example) -> Any:
         picture = self.source.picture(example)
@@ -220,7 +215,7 @@ class Draft:
             _copy(PAGE, self.folder)
             for name, text in zip(VIEW, view, strict=True):
                 (self.folder / name).write_text(text, "utf-8", newline="\n")
-        names = (*FILES, *(() if self.is_text else OF_ARRAYS), *((*PAGE, *VIEW) if view else ()))
+        names = (*FILES, *(OF_ARRAYS if self.source.reads_files else ()), *((*PAGE, *VIEW) if view else ()))
         contents = {folder / name: (self.folder / name).read_bytes() for name in names}
         folder.mkdir(parents=True, exist_ok=True)
         with _files.locked(folder / _SETTINGS) as acquired:
@@ -234,7 +229,7 @@ class Draft:
     def _write_examples(self) -> None:
         """Write the first sources with the answers of the files; where they are no text, also their arrays."""
         sources = [example.name for example in self.examples]
-        if not self.is_text:
+        if self.source.reads_files:
             arrays = {str(i): self._array(example) for i, example in enumerate(self.examples[:_SHOWN], 1)}
             np.savez(self.folder / _ARRAYS, **arrays)
             sources = [f"{_ARRAYS}:{name}" for name in arrays]

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, NamedTuple, Self, TypeGuard
 from numpy.typing import NDArray
 
 from regard import _check
+from regard.seq2seq.sources.arrays import scaled
 from regard.seq2seq.sources.example import Example
 from regard.seq2seq.sources.text.tokenizers import Tokenizer
 
@@ -71,6 +72,7 @@ class Source(ABC):
         frozenset()
     )  #: options that only tokens have: extras, links, lower, subwords
     limited_sides: ClassVar[str] = "in the target"  #: where a limit of tokens applies
+    exports_files: ClassVar[bool] = False  #: whether the copied reader of an exported model reads its files
 
     @property
     @abstractmethod
@@ -83,9 +85,9 @@ class Source(ABC):
         """The properties that a network depends on."""
 
     @property
-    def tokenizer(self) -> Tokenizer | None:
-        """The tokenizer of a text; None for rows of numbers, which can't be copied, linked or lowercased."""
-        return None
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer of a text; ValueError for rows of numbers, which can't be copied, linked or lowercased."""
+        _check.fail(f"the sources of this model are {self.kind}, not text")
 
     @property
     def layout(self) -> Hashable:
@@ -117,6 +119,10 @@ class Source(ABC):
         """Return the source for examples like these, with a vocabulary or a standardisation learned from them."""
         return self
 
+    def beside(self, target: Source) -> Self:
+        """Return the source as it is learned beside this learned target, whose count of rare words it may share."""
+        return self
+
     def rows(self, example: Example) -> Any:
         """Return an example as a network reads it: ids with END, or rows (m, F) of float32, or of uint8 as 0 to 1."""
         return example.content
@@ -124,6 +130,18 @@ class Source(ABC):
     def is_short(self, example: Example, longest: int) -> bool:
         """Return whether an example has between 1 and so many tokens; rows of numbers have no limit."""
         return True
+
+    def unknown(self, example: Example) -> tuple[str, ...]:
+        """Return the symbols of an example that the vocabulary does not have, where they matter; none of rows."""
+        return ()
+
+    def erasable(self, rows: Any) -> tuple[Array, dict[str, Any]]:
+        """Return rows as an array, and what an erased one may become, by name: the default first, None for nothing."""
+        numbers = scaled(rows)
+        replacements: dict[str, Any] = {"mean": numbers.mean(axis=0)}
+        if self.spec.grid is None and len(numbers) > 1:  # something must be left
+            replacements["deletion"] = None
+        return numbers, replacements
 
     def names(self, example: Example) -> tuple[str, ...]:
         """Return the names of the columns of an alignment: by default the numbers of the rows, from 1."""
@@ -151,6 +169,10 @@ class Source(ABC):
         """Return the settings as JSON values, with "kind", and learned data as bytes by name."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
         return {"kind": self.kind, **values}, {}
+
+    def rules(self) -> dict[str, Any]:
+        """Return what an exported model must know to read sources, as JSON values."""
+        return self.settings()[0]
 
     @classmethod
     def restore(

@@ -58,6 +58,7 @@ class Images(Source):
     """
 
     kind: ClassVar[str] = "images"
+    exports_files: ClassVar[bool] = True
     unit: ClassVar[str] = "pictures"
     options: ClassVar[Mapping[str, Option]] = {
         "size": Option("height and width in pixels, multiples of --cell", ("HEIGHT", "WIDTH")),

@@ -63,6 +63,7 @@ class Vectors(Source):
     """
 
     kind: ClassVar[str] = "vectors"
+    exports_files: ClassVar[bool] = True
     options: ClassVar[Mapping[str, Option]] = {
         "size": Option("how many numbers each has, without its position"),
         "order": Option(

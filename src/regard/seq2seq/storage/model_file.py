@@ -87,13 +87,6 @@ class Model(NamedTuple, Generic[Predicts]):
         return self.source.spec.tokens, len(self.target)
 
     @property
-    def source_tokenizer(self) -> Tokenizer:
-        """The tokenizer of the source; ValueError for a model whose sources are no text."""
-        if self.source.tokenizer is None:
-            _check.fail(f"the sources of this model are {self.source.kind}, not text")
-        return self.source.tokenizer
-
-    @property
     def alike(self) -> bool:
         """Whether an output may copy its source's unknown tokens and repetitions: words those of words."""
         sides = self.source.kind, self.target.token_type

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -107,13 +106,10 @@ def prepare(
 
 def _fitted(spec: Specification, pairs: Sequence[Pair]) -> tuple[Source, Tokenizer]:
     """Learn the vocabularies of both sides; words of both are rare by the same count, that of the target."""
-    reader = spec.reader
     with _check.located("target: "):
         target = spec.target_reader.fitted(pair[1] for pair in pairs)
-    if isinstance(reader, Text) and reader.kind == target.kind and reader.min_count is None:
-        reader = replace(reader, min_count=target.min_count)
     with _check.located("source: "):
-        return reader.fitted(pair[0] for pair in pairs), target.tokenizer
+        return spec.reader.beside(target).fitted(pair[0] for pair in pairs), target.tokenizer
 
 
 def _read(

@@ -169,10 +169,10 @@ class PronunciationTask(Task):
                 "seed": None if self._given else SEED,
                 **{part: len(tested_words(pairs)) for part, pairs in parts.items()},
             },
-            "letters": [*read.source_tokenizer.tokens[len(SPECIAL) :]],
+            "letters": [*read.source.tokenizer.tokens[len(SPECIAL) :]],
             "symbols": [*read.target.tokens[len(SPECIAL) :]],
             "rules": {
-                "letters": read.source_tokenizer.describe(),
+                "letters": read.source.tokenizer.describe(),
                 "repetitions": model.repetitions,
                 "phones": args.phones or PHONES[0],
                 "stress": args.stress or "keep",

@@ -8,13 +8,17 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, ClassVar, Self
 
+import numpy as np
+from numpy.typing import NDArray
+
 from regard import _check
 from regard.seq2seq.sources.base import Source, Spec
 from regard.seq2seq.sources.example import Example
 from regard.seq2seq.sources.text.normalization import Normalization
+from regard.seq2seq.sources.text.rules import rules
 from regard.seq2seq.sources.text.subwords import Method
-from regard.seq2seq.sources.text.tokenizers import Side, Tokenizer, learn, restore, untrained
-from regard.seq2seq.sources.text.vocabulary import END, SPECIAL
+from regard.seq2seq.sources.text.tokenizers import Side, Tokenizer, learn, restore, unseen, untrained
+from regard.seq2seq.sources.text.vocabulary import END, SPECIAL, UNKNOWN
 
 __all__ = ["RARE", "Text"]
 
@@ -102,6 +106,12 @@ class Text(Source):
             )
         return replace(self, learned=tokenizer, min_count=least)
 
+    def beside(self, target: Source) -> Self:
+        """Return the source with the count of the target: words of both sides are rare by the same one."""
+        if not isinstance(target, Text) or target.kind != self.kind or self.min_count is not None:
+            return self
+        return replace(self, min_count=target.min_count)
+
     def rows(self, example: Example) -> list[int]:
         """Return the ids of the tokens, and END."""
         return [*self.tokenizer.encode(example.content), END]
@@ -109,6 +119,14 @@ class Text(Source):
     def is_short(self, example: Example, longest: int) -> bool:
         """Return whether a text has between 1 and so many tokens."""
         return 0 < len(example) <= longest
+
+    def unknown(self, example: Example) -> tuple[str, ...]:
+        """Return the unknown symbols that matter."""
+        return tuple(unseen(self.tokenizer, example.content))
+
+    def erasable(self, rows: Sequence[int]) -> tuple[NDArray[np.int64], dict[str, Any]]:
+        """Return the ids; an erased one becomes the unknown token, or nothing."""
+        return np.array(rows, np.int64), {"unknown": UNKNOWN, "deletion": None}
 
     def names(self, example: Example) -> tuple[str, ...]:
         """Return the tokens, and </s>."""
@@ -128,6 +146,10 @@ class Text(Source):
     def settings(self) -> tuple[dict[str, Any], dict[str, bytes]]:
         """Return the settings and the data of the tokenizer."""
         return self.tokenizer.describe(), self.tokenizer.data()
+
+    def rules(self) -> dict[str, Any]:
+        """Return the rules of the tokenizer."""
+        return rules(self.tokenizer)
 
     @classmethod
     def restore(
