@@ -318,6 +318,19 @@ def window(left: int | None, right: int | None, align: str) -> Builder:
     return masked(build)
 
 
+def aligned_to_lengths(left: int | None, right: int | None) -> Builder:
+    """A window that ends with each sequence's last key."""
+
+    def build(s: Sizes) -> tuple[Any, Array]:
+        align = s.rng.integers(0, s.m, (BATCH, 1), endpoint=True) - s.n
+        centre = s.i + align[..., None, None]
+        low = -1 if left is None else centre - left
+        high = s.m if right is None else centre + right
+        return regard.mask.window(left, right, align=align), (low <= s.j) & (s.j <= high)
+
+    return masked(build)
+
+
 def local_m(width: int, align: str) -> Builder:
     """Luong's local-m window: keys outside are masked."""
 
@@ -381,6 +394,8 @@ OPTIONS: dict[str, Builder] = {
     "mask-window-end": window(2, 0, "end"),
     "mask-window-left": window(1, None, "start"),
     "mask-window-right": window(None, 1, "end"),
+    "mask-causal-lengths": aligned_to_lengths(None, 0),
+    "mask-window-lengths": aligned_to_lengths(2, 1),
     "mask-prefix": masked(lambda s: (regard.mask.prefix(2, align="start"), (s.j <= s.i) | (s.j < 2))),
     "mask-lengths": masked(key_lengths),
     "mask-lengths-both": masked(both_lengths),
@@ -540,7 +555,7 @@ def mask_objects(
 ) -> tuple[Any, Array]:
     """A mask object composed with & | ~, and its dense twin, which broadcasts to (*lead, n, m)."""
     i, j = np.arange(n)[:, None], np.arange(m)[None, :]
-    align = draw(st.sampled_from(["start", "end"]))
+    align: Any = draw(st.sampled_from(["start", "end"]))
     centre = i + (m - n if align == "end" else 0)
     leaves = ["causal", "window", "lengths", "documents", "prefix", "array"]
     kind = draw(st.sampled_from([*leaves, "&", "|", "~"] if depth else leaves))
@@ -549,6 +564,9 @@ def mask_objects(
         rng = np.random.default_rng(draw(st.integers(0, 2**20)))
         return rng.integers(0, most, (*draw(broadcast_shapes(lead)), *trailing), endpoint=True)
 
+    if draw(st.booleans()):
+        align = integers(n + m) - n
+        centre = i + align[..., None, None]
     if kind == "causal":
         return regard.mask.causal(align=align), j <= centre
     if kind == "window":

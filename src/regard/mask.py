@@ -28,6 +28,8 @@ MAX_DEPTH = 700
 MAX_PRINTED_DEPTH = 60
 BLOCK_PAIRS = 2**16  # that `dense` evaluates at a time
 FAR = 1 << 62  # larger than any distance
+MOST_OFFSET = FAR // 2  # so that its sums with distances are 64-bit integers
+PER_SENTENCE = "one for each sentence of (batch, heads, ...) has shape (batch, 1)"
 SMALLEST, LARGEST = -_check.MOST - 1, _check.MOST  # of 64-bit integers
 
 
@@ -82,6 +84,38 @@ class BandStep(MaskStep):
         difference = np.arange(columns.start, columns.stop) - np.arange(rows.start, rows.stop)[:, None]
         visible = np.ones(difference.shape, bool) if self.low is None else difference >= self.low
         return (visible if self.high is None else visible & (difference <= self.high))[None]
+
+
+@dataclass(frozen=True, eq=False)
+class DiagonalStep(MaskStep):
+    """Query i sees the keys up to i + offset, with an offset (..., 1, 1) for each item."""
+
+    offsets: DistinctItems
+    n: int
+    m: int
+    code: ClassVar = "DENSE"
+
+    def fill(self) -> dict[str, Any]:
+        """Return the fields of an array: each row is a view of one table of all j - i, which begins at 1 - n."""
+        offsets = self.offsets.array[..., 0, 0]
+        table = np.zeros((*offsets.shape, self.n + self.m - 1), bool)
+        for index, offset in np.ndenumerate(offsets):
+            table[index][: max(self.n + int(offset), 0)] = True
+        shape, strides = (*offsets.shape, self.n, self.m), (*table.strides[:-1], -1, 1)
+        pairs = np.lib.stride_tricks.as_strided(table[..., self.n - 1 :], shape, strides, writeable=False)
+        return DenseStep(DistinctItems(pairs, self.offsets.inner)).fill()
+
+    def classify(self, items: slice, rows: slice, columns: slice) -> bool | None:
+        """Compare the smallest and the largest j - i of the block with the offsets of the items."""
+        offsets = self.offsets.stored_block(items, slice(None))
+        if columns.stop - 1 - rows.start <= offsets.min(initial=LARGEST):
+            return True
+        return False if columns.start - rows.stop + 1 > offsets.max(initial=SMALLEST) else None
+
+    def block(self, items: slice, rows: slice, columns: slice) -> Visible:
+        """Compare the j - i of all pairs with the offsets."""
+        difference = np.arange(columns.start, columns.stop) - np.arange(rows.start, rows.stop)[:, None]
+        return np.asarray(difference <= self.offsets.block(items, slice(None)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -489,12 +523,41 @@ def _offset(name: str, align: Align | None, layout: Layout) -> int:
     return layout.m - layout.n if align == "end" else 0
 
 
-def _check_align(align: Align | None) -> None:
+def _check_align(align: str | None) -> None:
     if align is not None:
         _check.choice("align", align, ("start", "end"))
 
 
-@dataclass(frozen=True, repr=False)
+def _offsets(name: str, align: Align | NDArray[np.int64] | None, layout: Layout) -> int | NDArray[np.int64]:
+    """Return the key that query 0 is aligned with: an integer, or an array that broadcasts to (...)."""
+    if not isinstance(align, np.ndarray):
+        return _offset(name, align, layout)
+    _check.broadcast("align", align.shape, layout.batch_shape, "(...)", PER_SENTENCE if align.ndim else "")
+    return int(align.flat[0]) if align.size and (align == align.flat[0]).all() else align
+
+
+def _as_align(align: Any) -> Any:
+    """Return `align` of a mask: None, its name, or an int64 array."""
+    if align is None or isinstance(align, str):
+        _check_align(align)
+        return align
+    return _check.integer_array("align", align, least=-MOST_OFFSET, most=MOST_OFFSET)
+
+
+def _up_to(offsets: NDArray[np.int64], layout: Layout) -> list[MaskStep]:
+    """Let query i see the keys up to i + offset.
+
+    The keys that all queries of an item see and those that none sees are counted, too, so that the library can skip
+    them.
+    """
+    diagonal = DistinctItems(layout.per_query_head(offsets, 0)[..., None, None], layout.inner)
+    every, some = (
+        KeysStep(_for_each_item(np.clip(offsets + rows, 0, layout.m), layout)) for rows in (1, layout.n)
+    )
+    return [every, NOT, DiagonalStep(diagonal, layout.n, layout.m), NOT, BOTH, NOT, some, BOTH]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class window(Mask):
     """Let each query attend to the keys from `left` before its own position to `right` after it.
 
@@ -502,8 +565,10 @@ class window(Mask):
     ----------
     left, right : int or None
         Visible keys on either side of the query's own position; None: no limit.
-    align : {"start", "end"}, optional
-        Where n != m: query i is aligned with key i ("start") or key i + m - n ("end").
+    align : {"start", "end"} or int array broadcasting to (...), optional
+        Required where n != m: query i is aligned with key i ("start"), key i + m - n ("end", as with a cache) or key
+        i + `align`. Sequences of these lengths, whose last queries are the newest positions, have
+        ``align=lengths - n``.
 
     Returns
     -------
@@ -526,42 +591,33 @@ class window(Mask):
 
     left: int | None
     right: int | None
-    align: Align | None = None
+    align: Any = None
 
     def __post_init__(self) -> None:
         for name in ("left", "right"):
             if getattr(self, name) is not None:  # as a Python integer: NumPy's wrap around
                 object.__setattr__(self, name, _check.integer(name, getattr(self, name)))
-        _check_align(self.align)
+        object.__setattr__(self, "align", _as_align(self.align))
 
-    def _ends(self, layout: Layout) -> tuple[int | None, int | None]:
-        """Return the least and the largest visible j - i."""
-        offset = _offset(type(self).__name__, self.align, layout)
-        return (
-            None if self.left is None else offset - self.left,
-            None if self.right is None else offset + self.right,
-        )
+    def batch_shape(self) -> tuple[int, ...]:
+        return self.align.shape if isinstance(self.align, np.ndarray) else ()
 
     def bind(self, layout: Layout) -> Bound:
-        return Bound(BandStep(*self._ends(layout)))
+        offsets = _offsets(type(self).__name__, self.align, layout)
+        if not isinstance(offsets, np.ndarray):
+            low, high = (None if self.left is None else offsets - self.left), self.right
+            return Bound(BandStep(low, None if high is None else offsets + high))
+        steps: list[MaskStep] = [BandStep(None, None)]
+        if self.right is not None:
+            steps = _up_to(offsets + min(self.right, FAR), layout)
+        if self.left is not None:
+            steps += [*_up_to(offsets - min(self.left, FAR) - 1, layout), NOT, BOTH]
+        return Bound(*steps)
 
     def restrict(self, layout: Layout, region: Region) -> Mask:
-        return Band(*self._ends(layout)).restrict(layout, region)
-
-
-@dataclass(frozen=True, repr=False)
-class Band(Mask):
-    """Let query i attend to the keys i + low to i + high; None: no limit. Any block of a window is one."""
-
-    low: int | None
-    high: int | None
-
-    def bind(self, layout: Layout) -> Bound:
-        return Bound(BandStep(self.low, self.high))
-
-    def restrict(self, layout: Layout, region: Region) -> Mask:
+        offsets = np.asarray(_offsets(type(self).__name__, self.align, layout))
         moved = region.rows.start - region.columns.start
-        return Band(*(None if end is None else end + moved for end in (self.low, self.high)))
+        return window(self.left, self.right, region.of_batch(offsets) + moved)
 
 
 class causal(window):
@@ -569,8 +625,8 @@ class causal(window):
 
     Parameters
     ----------
-    align : {"start", "end"}, optional
-        Required where n != m: query i is aligned with key i ("start") or key i + m - n ("end", as with a cache).
+    align : {"start", "end"} or int array broadcasting to (...), optional
+        As for `window`.
 
     Returns
     -------
@@ -583,14 +639,24 @@ class causal(window):
 
     Examples
     --------
+    >>> import numpy as np
     >>> from regard import mask
     >>> mask.causal().dense(3, 3).astype(int)
     array([[1, 0, 0],
            [1, 1, 0],
            [1, 1, 1]])
+
+    Two sequences of 4 and 3 keys, of which the last two are those of the queries:
+
+    >>> mask.causal(align=np.array([4, 3]) - 2).dense(2, 4).astype(int)
+    array([[[1, 1, 1, 0],
+            [1, 1, 1, 1]],
+    <BLANKLINE>
+           [[1, 1, 0, 0],
+            [1, 1, 1, 0]]])
     """
 
-    def __init__(self, align: Align | None = None) -> None:
+    def __init__(self, align: Align | ArrayLike | None = None) -> None:
         super().__init__(None, 0, align)
 
 
@@ -652,9 +718,12 @@ class lengths(Mask):
 
 def _per_item(name: str, counts: NDArray[np.int64], layout: Layout, most: int) -> NDArray[np.int64]:
     """Return one count for each item, none above `most`."""
-    hint = "one for each sentence of (batch, heads, ...) has shape (batch, 1)"
-    _check.broadcast(name, counts.shape, layout.batch_shape, "(...)", hint if counts.ndim else "")
+    _check.broadcast(name, counts.shape, layout.batch_shape, "(...)", PER_SENTENCE if counts.ndim else "")
     _check.within(name, counts, most=most)
+    return _for_each_item(counts, layout)
+
+
+def _for_each_item(counts: NDArray[np.int64], layout: Layout) -> NDArray[np.int64]:
     full = np.broadcast_to(layout.per_query_head(counts, 0), layout.inner)
     return np.require(full, requirements=["C", "A"]).reshape(-1)
 
@@ -731,8 +800,8 @@ class prefix(Mask):
     ----------
     length : int or int array broadcasting to (...)
         Number of first keys that are visible to every query, 0 to m.
-    align : {"start", "end"}, optional
-        As for `causal`.
+    align : {"start", "end"} or int array broadcasting to (...), optional
+        As for `window`.
 
     Returns
     -------
@@ -754,18 +823,17 @@ class prefix(Mask):
     """
 
     length: Any
-    align: Align | None = None
+    align: Any = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "length", _check.integer_array("length of prefix", self.length, least=0))
-        _check_align(self.align)
+        object.__setattr__(self, "align", _as_align(self.align))
 
     def batch_shape(self) -> tuple[int, ...]:
-        shape: tuple[int, ...] = self.length.shape
-        return shape
+        return self._composed().batch_shape()
 
     def bind(self, layout: Layout) -> Bound:
-        _offset("prefix", self.align, layout)
+        _offsets("prefix", self.align, layout)
         _per_item("length of prefix", self.length, layout, layout.m)
         return bound(self._composed(), layout)
 

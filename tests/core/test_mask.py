@@ -33,6 +33,10 @@ PICTURES: dict[str, tuple[Any, str]] = {
     "window without bounds": (lambda: mask.window(None, None), "111 111 111"),
     "window, start": (lambda: mask.window(1, 0, align="start"), "10000 11000"),
     "window, end": (lambda: mask.window(1, 0, align="end"), "00110 00011"),
+    "causal, from key 1 on": (lambda: mask.causal(align=1), "11000 11100"),
+    "causal, keys before the first query": (lambda: mask.causal(align=-1), "000 100 110"),
+    "window, from key 2 on": (lambda: mask.window(1, 0, align=2), "01100 00110"),
+    "prefix, from key 1 on": (lambda: mask.prefix(3, align=1), "1110 1110 1111"),
     "lengths": (lambda: mask.lengths(2), "1100 1100"),
     "lengths 0": (lambda: mask.lengths(0), "000 000"),
     "lengths of both": (lambda: mask.lengths(2, 1), "1100 0000"),
@@ -68,6 +72,34 @@ def test_masks_by_hand(name: str) -> None:
     dense = build().dense(n, m)
     assert dense.dtype == np.bool_
     assert picture(dense) == expected
+
+
+def test_masks_aligned_to_the_last_key_of_each_sequence_by_hand() -> None:
+    """Two new positions of sequences of 4, 2 and 3 keys, the last two in a batch of 4 keys."""
+    ends = np.array([4, 2, 3]) - 2
+    causal, near = mask.causal(align=ends), mask.window(1, 0, align=ends)
+    assert [picture(x) for x in causal.dense(2, 4)] == ["1110 1111", "1000 1100", "1100 1110"]
+    assert [picture(x) for x in near.dense(2, 4)] == ["0110 0011", "1000 1100", "1100 0110"]
+    assert [picture(x) for x in mask.window(None, 1, align=ends).dense(2, 4)][1] == "1100 1110"
+    assert picture(mask.window(0, None, align=ends).dense(2, 4)[0]) == "0011 0001"
+    assert mask.window(None, None, align=ends).dense(2, 4).all()
+    assert [picture(x) for x in mask.prefix([2, 1, 1], align=ends).dense(2, 4)][1:] == [
+        "1000 1100",
+        "1100 1110",
+    ]
+
+
+def test_an_alignment_of_each_sequence_takes_no_array_of_all_pairs() -> None:
+    n = m = 1 << 13
+    tracemalloc.start()
+    try:
+        bound = mask.bound(mask.window(9, 5, align=[0, 7]), Layout((2,), None, n, m))
+        filled = [step.fill() for step in bound.steps() or []]
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(filled) > 2
+    assert peak < 20 * (n + m)
 
 
 def test_expanding_a_mask_takes_little_more_than_its_array() -> None:

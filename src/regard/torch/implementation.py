@@ -10,7 +10,7 @@ from operator import and_
 from typing import TYPE_CHECKING, Any, Literal
 
 from regard import _check
-from regard.mask import Band, Mask, as_mask, window
+from regard.mask import Mask, as_mask, window
 from regard.torch.arguments import Arguments, needed, of_interface, of_sdpa, with_globals
 from regard.torch.computing import attention, refusal
 
@@ -258,6 +258,4 @@ def _band(ends: Ends, offset: int, n: int, m: int) -> Mask | None:
     low, high = (None if end is None else end + offset for end in ends)
     if (low is None or low <= 1 - n) and (high is None or high >= m - 1):
         return None
-    if offset != m - n:
-        return Band(low, high)
-    return window(None if ends[0] is None else -ends[0], ends[1], align="end")
+    return window(None if ends[0] is None else -ends[0], ends[1], align="end" if offset == m - n else offset)

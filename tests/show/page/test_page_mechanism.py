@@ -38,6 +38,7 @@ MASKS: dict[str, Any] = {
     "none": None,
     "causal at the start": mask.causal("start"),
     "causal at the end": mask.causal("end"),
+    "causal from a key on": mask.causal(align=1),
     "window": mask.window(1, 0, "start"),
     "open window": mask.window(None, 1, "end"),
     "rows that see nothing": mask.window(0, 0, "end") & ~mask.window(0, 0, "start") & mask.causal("start"),

@@ -329,18 +329,17 @@ def _mask(mask: MaskLike | None, n: int, m: int) -> dict[str, Any]:
     plain: dict[str, Any] = {"kind": "none", "left": 1, "right": 1, "align": "start"}
     if mask is None:
         return plain
-    if isinstance(mask, window):
+    if isinstance(mask, window) and not isinstance(mask.align, np.ndarray):
         plain["align"] = mask.align or "start"
-    if type(mask) is causal:
-        return plain | {"kind": "causal"}
-    if type(mask) is window:
-        sides = {"left": mask.left, "right": mask.right}
-        # No limit is one that no pair of positions exceeds.
-        return (
-            plain
-            | {"kind": "window"}
-            | {side: n + m if limit is None else limit for side, limit in sides.items()}
-        )
+        if type(mask) is causal:
+            return plain | {"kind": "causal"}
+        if type(mask) is window:
+            # No limit is one that no pair of positions exceeds.
+            sides = {
+                side: n + m if limit is None else limit
+                for side, limit in (("left", mask.left), ("right", mask.right))
+            }
+            return plain | {"kind": "window"} | sides
     dense = np.broadcast_to(as_mask(mask).dense(n, m).reshape(n, m), (n, m))
     return plain | {"kind": "given", "visible": dense.astype(int).tolist()}
 
