@@ -354,11 +354,7 @@ def _gradients(
     threads: int | None,
 ) -> Gradients:
     """Run the backward kernel and return every gradient in the shape and dtype of its argument."""
-    array = _check.numeric("dcontext", dcontext)
-    if array.shape != _context_shape(p):
-        _check.fail(
-            f"dcontext must have the shape of the context (..., n, e) = {_context_shape(p)}. Got {array.shape} instead."
-        )
+    array = _of_context(dcontext, p)
     if forward.statistic is None:
         forward = _computed(kernel, p, threads)
     fresh = bind_bias(bias, p.layout, p.compute)  # accumulates the gradient of this call
@@ -376,6 +372,16 @@ def _gradients(
             _position_gradient(p, dpositions),
             _sink_gradient(p, forward, flat),
         )
+
+
+def _of_context(dcontext: ArrayLike, p: Problem) -> Array:
+    """Return the gradient of the context, checked for its shape."""
+    array = _check.numeric("dcontext", dcontext)
+    if array.shape != _context_shape(p):
+        _check.fail(
+            f"dcontext must have the shape of the context (..., n, e) = {_context_shape(p)}. Got {array.shape} instead."
+        )
+    return array
 
 
 def _sink_gradient(p: Problem, forward: ForwardResult, dcontext: Array) -> Array | None:
@@ -508,6 +514,7 @@ def partial_vjp(
     values: ArrayLike,
     merged: Partial,
     dcontext: ArrayLike,
+    dlse: ArrayLike | None = None,
     /,
     *,
     score: ScoreLike = "scaled_dot",
@@ -535,6 +542,8 @@ def partial_vjp(
         The attention over all keys, from `merge`, with the sink if there is one.
     dcontext : array (..., n, e)
         Gradient of the merged context.
+    dlse : array (..., n), optional
+        Gradient of the merged `lse`, where a loss reads that, too; 0 by default.
     score, mask, bias, scale, softcap, kernel, threads
         As for `partial`.
 
@@ -577,7 +586,30 @@ def partial_vjp(
         _check.fail(
             f"merged must have a context (..., n, e) = {_context_shape(problem)}. Got {total.context.shape} instead."
         )
-    return _gradients(chosen, problem, bias, _as_forward(total, problem, chosen), dcontext, threads)
+    forward = _as_forward(total, problem, chosen)
+    if dlse is None:
+        return _gradients(chosen, problem, bias, forward, dcontext, threads)
+    problem, forward, both = _with_lse(problem, forward, _of_context(dcontext, problem), dlse)
+    gradients = _gradients(chosen, problem, bias, forward, both, threads)
+    return gradients._replace(values=gradients.values[..., :-1])
+
+
+def _with_lse(
+    p: Problem, forward: ForwardResult, dcontext: Array, dlse: ArrayLike
+) -> tuple[Problem, ForwardResult, Array]:
+    """Append a column to values, context and dcontext, through which the kernel adds ``weights * dlse`` to dlogits.
+
+    It adds ``weights * (dcontext @ values.T - dcontext . context)``: with values 1 and context 0, dlse itself.
+    """
+    array = _check.numeric("dlse", dlse)
+    if array.shape != dcontext.shape[:-1]:
+        _check.fail(
+            f"dlse must have the shape of lse (..., n) = {dcontext.shape[:-1]}. Got {array.shape} instead."
+        )
+    values = np.concatenate([p.values, np.ones_like(p.values[..., :1])], -1)
+    context = np.concatenate([forward.context, np.zeros_like(forward.context[..., :1])], -1)
+    both = np.concatenate([dcontext, array[..., None]], -1)
+    return replace(p, values=values), forward._replace(context=context), both
 
 
 def _as_forward(total: Partial, p: Problem, kernel: ModuleType) -> ForwardResult:

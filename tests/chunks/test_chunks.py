@@ -212,6 +212,47 @@ def test_the_gradients_of_all_parts_add_up_to_those_of_the_whole(name: str, kern
         np.testing.assert_allclose(gradients.score[key], array, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.parametrize("kernel", ["auto", "blocked"])
+@pytest.mark.parametrize("name", [name for name in PARTIAL_VJP if "normalize" not in name])
+def test_the_gradient_of_the_log_sum_exp_is_that_of_differences(name: str, kernel: str) -> None:
+    """Of queries, keys and values, for a loss that reads context and lse of an attention merged from two parts."""
+    c = case(name, np.float64, n=4, m=5)
+    options = c.option.regard | {"kernel": kernel}
+    options = {key: value for key, value in options.items() if key != "sink"}
+
+    def loss_of(q: Array, k: Array, v: Array) -> Any:
+        merged = regard.partial(q, k, v, **options)
+        seen = ~np.isneginf(merged.lse)
+        output = np.concatenate([merged.context, np.where(seen, merged.lse, 0)[..., None]], -1)
+
+        def back(doutput: Array) -> tuple[Array, Array, Array]:
+            dcontext, dlse = doutput[..., :-1], doutput[..., -1]
+            gradients = regard.partial_vjp(q, k, v, merged, dcontext, dlse, **options)
+            return gradients.queries, gradients.keys, gradients.values
+
+        return output, back
+
+    assert regard.nn.check_gradients(loss_of, [np.array(x) for x in c.arrays], tolerance=1e-5) < 1e-5
+
+
+def test_the_gradient_of_a_merged_log_sum_exp_by_hand() -> None:
+    """Two parts of one key and three, and a sink: lse = log(1 + 3 + 4), so each key has the weight 1/8."""
+    q, k, v, dcontext, dlse = (
+        np.zeros((1, 1)),
+        np.ones((4, 1)),
+        np.zeros((4, 1)),
+        np.zeros((1, 1)),
+        np.ones(1),
+    )
+    parts = slice(0, 1), slice(1, 4)
+    merged = regard.merge(*(regard.partial(q, k[part], v[part]) for part in parts), sink=np.log(4))
+    assert np.exp(merged.lse).round(12) == 8
+    gradients = [regard.partial_vjp(q, k[part], v[part], merged, dcontext, dlse) for part in parts]
+    np.testing.assert_allclose([x.queries.item() for x in gradients], [1 / 8, 3 / 8])
+    assert gradients[1].values.shape == (3, 1)
+    assert (gradients[1].values == 0).all()
+
+
 def test_partial_vjp_counts_a_sink_that_merge_has_added() -> None:
     rng = np.random.default_rng(2)
     q, k, v, dcontext = (rng.standard_normal((4, size)) for size in (3, 3, 2, 2))
@@ -242,6 +283,9 @@ def test_errors_of_partial_vjp() -> None:
     )
     assert error(ValueError, regard.partial_vjp, q, k, v, merged, np.ones((1, 1))) == (
         "dcontext must have the shape of the context (..., n, e) = (2, 1). Got (1, 1) instead."
+    )
+    assert error(ValueError, regard.partial_vjp, q, k, v, merged, np.ones((2, 1)), np.ones((2, 1))) == (
+        "dlse must have the shape of lse (..., n) = (2,). Got (2, 1) instead."
     )
     assert error(TypeError, regard.partial_vjp, q, k, v, np.ones((2, 1)), np.ones((2, 1))) == (
         "merged must be a Partial. Got ndarray instead.\n  hint: regard.merge(*parts)"
