@@ -191,6 +191,37 @@ def test_multi_head_attention_has_right_gradients(memory: bool, biases: bool) ->
     assert nn.check_gradients(function, arrays) < 1e-6
 
 
+def test_multi_head_attention_with_other_values_and_norms_has_right_gradients() -> None:
+    """Against differences, in all arrays; with the formula of the norm of each head by hand."""
+    weights = [draw(*shape) for shape in (*WEIGHTS[:2], (3, 4), WEIGHTS[3])]
+    arrays = [draw(2, 5, 6), draw(2, 7, 6), *weights, draw(2, 7, 3), draw(2), draw(2)]
+    options: dict[str, Any] = {"heads": 4, "key_heads": 2, "rotate": regard.position.rotary_vjp}
+
+    def function(*arrays: Any) -> Any:
+        *plain, values, query_gain, key_gain = arrays
+        added = {"value_memory": values, "query_gain": query_gain, "key_gain": key_gain}
+        y, pullback = nn.multi_head_attention(*plain, **options, **added, epsilon=0.01)
+
+        def back(dy: Any) -> Any:
+            gradients = pullback(dy)
+            return *gradients[:6], gradients.value_memory, gradients.query_gain, gradients.key_gain
+
+        return y, back
+
+    assert nn.check_gradients(function, arrays) < 1e-6
+    x, memory, *_, values, query_gain, key_gain = arrays
+
+    def normal(x: Any, gain: Any) -> Any:
+        return regard.position.rotary(x / np.sqrt((x * x).mean(-1, keepdims=True) + 0.01) * gain)
+
+    queries, keys, expected = x @ weights[0], memory @ weights[1], np.zeros((2, 5, 5))
+    for head in range(4):
+        part, of_keys = slice(2 * head, 2 * head + 2), slice(head // 2 * 2, head // 2 * 2 + 2)
+        q, k = normal(queries[..., part], query_gain), normal(keys[..., of_keys], key_gain)
+        expected += regard.attend(q, k, values @ weights[2][:, of_keys]).context @ weights[3][part]
+    np.testing.assert_allclose(function(*arrays)[0], expected, rtol=1e-12, atol=1e-13)
+
+
 def test_multi_head_attention_is_one_attention_for_each_head() -> None:
     x, memory = draw(2, 5, 6), draw(2, 7, 6)
     weights = [draw(*shape) for shape in WEIGHTS]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,12 +13,14 @@ from regard import _check
 from regard._attention import attention_vjp
 from regard.mask import MaskLike
 from regard.nn.layers import linear
+from regard.nn.normal import rms_norm
 from regard.position import BiasLike
 
 __all__ = ["MultiHeadGradients", "merge_heads", "multi_head_attention", "split_heads"]
 
 Array = NDArray[Any]
 Rotate = Callable[[Array], tuple[Array, Callable[[Array], tuple[Array]]]]
+Norm = Callable[[Array], tuple[Array, Callable[[Array], tuple[Array, Array]]]]
 
 
 def split_heads(x: Array, heads: int) -> tuple[Array, Callable[[Array], tuple[Array]]]:
@@ -133,6 +136,10 @@ class MultiHeadGradients(NamedTuple):
         Of the biases of the projections.
     bias, sink : array or None
         Of the options of the attention.
+    value_memory : array or None
+        Of the input of the values, where that is another one.
+    query_gain, key_gain : array or None
+        Of the norms.
 
     Examples
     --------
@@ -155,6 +162,9 @@ class MultiHeadGradients(NamedTuple):
     output_bias: Array | None
     bias: Array | None
     sink: Array | None
+    value_memory: Array | None
+    query_gain: Array | None
+    key_gain: Array | None
 
 
 def multi_head_attention(
@@ -171,6 +181,10 @@ def multi_head_attention(
     *,
     heads: int,
     key_heads: int | None = None,
+    value_memory: Array | None = None,
+    query_gain: Array | None = None,
+    key_gain: Array | None = None,
+    epsilon: float = 1e-6,
     rotate: Rotate | None = None,
     mask: MaskLike | None = None,
     bias: BiasLike | None = None,
@@ -203,6 +217,12 @@ def multi_head_attention(
         Number of query heads.
     key_heads : int, optional
         Number of key and value heads, a divisor of `heads`; equal to it by default.
+    value_memory : array (..., m, v'), optional
+        Input of the values, (v', key_heads * e) the shape of their projection; by default that of the keys.
+    query_gain, key_gain : array (d,), optional
+        Gains of an RMS norm of the queries and of the keys of each head, before `rotate`; without them no norm.
+    epsilon : float
+        As for `rms_norm`.
     rotate : function, optional
         ``rotate(array (..., heads, n, d)) -> (array, pullback)``, applied to queries and to keys, such as
         ``regard.position.rotary_vjp``.
@@ -224,7 +244,8 @@ def multi_head_attention(
     References
     ----------
     Vaswani et al. 2017, section 3.2.2; Ainslie et al. 2023, "GQA: Training Generalized Multi-Query Transformer Models",
-    section 2.2 (fewer key heads).
+    section 2.2 (fewer key heads); Dehghani et al. 2023, "Scaling Vision Transformers to 22 Billion Parameters",
+    section 2 (norms of queries and keys).
 
     Examples
     --------
@@ -237,10 +258,12 @@ def multi_head_attention(
     heads = _check.integer("heads", heads, least=1)
     key_heads = heads if key_heads is None else _check.integer("key_heads", key_heads, least=1)
     source = x if memory is None else memory
+    of_values_source = source if value_memory is None else value_memory
     _check_sizes(query_weight, key_weight, heads, key_heads)
-    queries, of_queries = _project(x, query_weight, query_bias, heads, rotate)
-    keys, of_keys = _project(source, key_weight, key_bias, key_heads, rotate)
-    values, of_values = _project(source, value_weight, value_bias, key_heads, None)
+    norms = _norm(query_gain, epsilon), _norm(key_gain, epsilon)
+    queries, of_queries = _project(x, query_weight, query_bias, heads, norms[0], rotate)
+    keys, of_keys = _project(source, key_weight, key_bias, key_heads, norms[1], rotate)
+    values, of_values = _project(of_values_source, value_weight, value_bias, key_heads, None, None)
     context, of_attention = attention_vjp(
         queries, keys, values, mask=mask, bias=bias, scale=scale, softcap=softcap, sink=sink
     )
@@ -250,14 +273,17 @@ def multi_head_attention(
     def pullback(dy: Array) -> MultiHeadGradients:
         dmerged, doutput, doutput_bias = _three(of_output(dy))
         gradients = of_attention(of_merging(dmerged)[0])
-        dx, dquery, dquery_bias = of_queries(gradients.queries)
-        from_keys, dkey, dkey_bias = of_keys(gradients.keys)
-        from_values, dvalue, dvalue_bias = of_values(gradients.values)
-        dsource = from_keys + from_values
+        dx, dquery, dquery_bias, dquery_gain = of_queries(gradients.queries)
+        from_keys, dkey, dkey_bias, dkey_gain = of_keys(gradients.keys)
+        from_values, dvalue, dvalue_bias, _ = of_values(gradients.values)
+        dsource, dvalues = (
+            (from_keys + from_values, None) if value_memory is None else (from_keys, from_values)
+        )
         dx, dmemory = (dx + dsource, None) if memory is None else (dx, dsource)
         weights = dquery, dkey, dvalue, doutput
         biases = dquery_bias, dkey_bias, dvalue_bias, doutput_bias
-        return MultiHeadGradients(dx, dmemory, *weights, *biases, gradients.bias, gradients.sink)
+        options = gradients.bias, gradients.sink, dvalues, dquery_gain, dkey_gain
+        return MultiHeadGradients(dx, dmemory, *weights, *biases, *options)
 
     return y, pullback
 
@@ -274,17 +300,23 @@ def _check_sizes(query_weight: Array, key_weight: Array, heads: int, key_heads: 
         )
 
 
+def _norm(gain: Array | None, epsilon: float) -> Norm | None:
+    return None if gain is None else partial(rms_norm, gain=gain, epsilon=epsilon)
+
+
 def _project(
-    x: Array, weight: Array, bias: Array | None, heads: int, rotate: Rotate | None
-) -> tuple[Array, Callable[[Array], tuple[Array, Array, Array | None]]]:
-    """Project, split and rotate; the pullback gives the gradients of x, weight and bias."""
+    x: Array, weight: Array, bias: Array | None, heads: int, norm: Norm | None, rotate: Rotate | None
+) -> tuple[Array, Callable[[Array], tuple[Array, Array, Array | None, Array | None]]]:
+    """Project, split, normalise and rotate; the pullback gives the gradients of x, weight, bias and gain."""
     projected, of_projection = linear(x, weight, bias)
     split, of_splitting = split_heads(projected, heads)
-    rotated, of_rotation = (split, None) if rotate is None else rotate(split)
+    normal, of_norm = (split, None) if norm is None else norm(split)
+    rotated, of_rotation = (normal, None) if rotate is None else rotate(normal)
 
-    def pullback(dheads: Array) -> tuple[Array, Array, Array | None]:
-        dsplit = dheads if of_rotation is None else of_rotation(dheads)[0]
-        return _three(of_projection(of_splitting(dsplit)[0]))
+    def pullback(dheads: Array) -> tuple[Array, Array, Array | None, Array | None]:
+        dnormal = dheads if of_rotation is None else of_rotation(dheads)[0]
+        dsplit, dgain = (dnormal, None) if of_norm is None else of_norm(dnormal)
+        return *_three(of_projection(of_splitting(dsplit)[0])), dgain
 
     return rotated, pullback
 
