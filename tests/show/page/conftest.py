@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import tarfile
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -88,31 +87,36 @@ def opened(browser: Any, tmp_path: Path) -> Iterator[Opener]:
     assert faults == []
 
 
-AXE = "axe-core@4.10.3"
+def _installed(package: str) -> Path:
+    """The folder of a package that npm installs into the user's cache; its tests are skipped where npm can't get it."""
+    cached = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"), "regard-tests", package)
+    if not cached.is_dir():
+        npm = shutil.which("npm")
+        if npm is None:
+            pytest.skip(f"no npm on the path, which installs {package}")
+        cached.parent.mkdir(parents=True, exist_ok=True)
+        folder = tempfile.mkdtemp(dir=cached.parent)
+        command = [npm, "install", "--silent", "--ignore-scripts", "--no-package-lock", package]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+        if done.returncode:
+            pytest.skip(
+                f"npm can't install {package}: {(done.stderr.splitlines() or ['no reason given'])[-1]}"
+            )
+        with suppress(OSError):  # another process of tests was faster
+            Path(folder).rename(cached)
+    return cached / "node_modules" / package.rpartition("@")[0]
+
+
+@pytest.fixture(scope="session")
+def installed() -> Callable[[str], Path]:
+    """Install a package of npm: installed("name@version")."""
+    return _installed
 
 
 @pytest.fixture(scope="session")
 def axe() -> str:
-    """The source of axe-core, packed by npm into the user's cache; its tests are skipped where npm can't get it."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"), "regard-tests")
-    source = cache / f"{AXE}.js"
-    if not source.is_file():
-        npm = shutil.which("npm")
-        if npm is None:
-            pytest.skip("no npm on the path, which packs axe-core")
-        with tempfile.TemporaryDirectory() as folder:
-            done = subprocess.run([npm, "pack", "--silent", AXE], cwd=folder, capture_output=True, text=True)
-            if done.returncode:
-                pytest.skip(f"npm can't pack {AXE}: {(done.stderr.splitlines() or ['no reason given'])[-1]}")
-            with tarfile.open(Path(folder, done.stdout.split()[-1])) as archive:
-                member = archive.extractfile("package/axe.min.js")
-                assert member is not None
-                script = member.read()
-        cache.mkdir(parents=True, exist_ok=True)
-        partial = source.with_suffix(f".{os.getpid()}")
-        partial.write_bytes(script)
-        partial.replace(source)  # other processes of tests do the same
-    return source.read_text(encoding="utf-8")
+    """The source of axe-core."""
+    return (_installed("axe-core@4.10.3") / "axe.min.js").read_text(encoding="utf-8")
 
 
 @pytest.fixture
