@@ -148,6 +148,30 @@ print(attention)
 print(regard.attention(Q, K, V))
 
 # %% [markdown]
+# Three ways to one result: a loop over queries and keys, two matrix products, and the kernel. How long do they take
+# for 500 words of 64 numbers?
+
+# %%
+from timeit import repeat
+
+q, k, v = np.random.default_rng(0).standard_normal((3, 500, 64))
+
+
+def loop():
+    rows = [softmax([query @ key / np.sqrt(64) for key in k]) for query in q]
+    return np.array([sum(weight * value for weight, value in zip(row, v, strict=True)) for row in rows])
+
+
+ways = {
+    "the loop": loop,
+    "matrix form": lambda: softmax(q @ k.T / np.sqrt(64), axis=1) @ v,
+    "the kernel": lambda: regard.attention(q, k, v),
+}
+for name, way in ways.items():
+    milliseconds = 1000 * min(repeat(way, number=1, repeat=3))
+    print(f"{name}: {milliseconds:.1f} ms, the same numbers: {np.allclose(way(), loop())}")
+
+# %% [markdown]
 # `regard.attend` keeps everything in between. This is what each of the words attends to:
 
 # %% mystnb={"image": {"alt": "Heat map of the weights of all four words."}}

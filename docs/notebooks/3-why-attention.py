@@ -44,6 +44,10 @@ import regard
 from regard.show import figures, page
 
 # %% [markdown]
+# Why the state *before*? The decoder makes its next state $s_t$ of $s_{t-1}$, the word just written and the context
+# $c_t$. So the context is needed first, and $s_{t-1}$ is the newest state there is to ask with.
+
+# %% [markdown]
 # ## States
 #
 # A source of three words has been read: three annotations. Let the first number of each say "this is a noun", and the
@@ -151,14 +155,15 @@ print(f"{len(train):,} pairs to learn from, {len(test):,} to test on, such as {t
 
 # %% [markdown]
 # Two translators that differ in one thing: the second has no attention, and its decoder starts from the last states
-# of the encoder and has no further access to the source. Both are small, so that each is trained in about a minute
-# or less. (More time makes both better; `make demo` takes three minutes.)
+# of the encoder and has no further access to the source. The first is Bahdanau's, which asks with $s_{t-1}$ as above.
+# (By default regard's decoder first takes in the word before, and asks with that state between two steps.) Both are
+# small, so that each is trained in about a minute or less.
 
 
 # %% tags=["training"]
 def learn(attention):
     start = time.perf_counter()
-    sizes = {"embedding": 64, "encoder": 64, "decoder": 128}
+    sizes = {"style": "bahdanau", "embedding": 64, "encoder": 64, "decoder": 128}
     model = Seq2Seq(attention=attention, epochs=3, max_tokens=15, network=sizes, seed=1)
     model.fit(*zip(*train, strict=True), valid=tuple(zip(*valid[:200], strict=True)))
     print(f"{time.perf_counter() - start:.0f} seconds")
@@ -174,17 +179,21 @@ models = {"with attention": learn(True), "without": learn(False)}
 # learned that without examples of it.
 
 # %% mystnb={"image": {"alt": "Heat map of the words of the translation and those of the source."}}
-sentence = "Click the icon to open the selected file."
-translated = models["with attention"].translate([sentence])[0]
+text = "Click the icon to open the selected file."
+translated = models["with attention"].translate([text])[0]
 figures.heatmap(
     translated.alignment, list(map(unmark, translated.tokens)), list(map(unmark, translated.source))
 )
 
 # %% [markdown]
-# A translation shows itself, too: hover over a word of either side, or focus it with the keyboard.
+# The page below has more sentences, and of each the three best translations. Hover over a word of either side, or
+# focus it with the keyboard.
 
 # %%
-translated
+from regard.show.page.alignment import alignment, sentence
+
+asked = [text, *(source for source, _ in test[7:12])]
+page(alignment(*map(sentence, models["with attention"].candidates(asked, n_best=3))), title="A translator")
 
 # %% [markdown]
 # ## Short and long sentences

@@ -71,6 +71,7 @@ SECOND = [
     "[1.67601 1.67601 0.64798]",
     "[[1.67601 1.67601 0.64798]\n [1.67601 1.67601 0.64798]\n"
     " [1.84696 1.84696 0.30608]\n [1.67601 1.67601 0.64798]]",
+    *(f"ms, the same numbers: True\n{way}" for way in ("matrix form", "the kernel")),
 ]
 # v . tanh(W s + U h) for s = (1, 0, 0): tanh(0) = 0, tanh(2) = 0.9640, tanh(-2) = -0.9640 and tanh(-4) = -0.9993; the
 # scores are 3 times the sums of two of them, their exponentials 0.0499, 0.0555 and 0.8995.
