@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import html
 import re
+import runpy
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -33,7 +35,7 @@ extensions = [
 ]
 templates_path = ["_templates"]
 exclude_patterns = [
-    *("check.py", "conf.py", "diagram.py", "lines.py", "options.py", "ring.py"),
+    *("check.py", "conf.py", "diagram.py", "lines.py", "options.py", "ring.py", "sounds.py"),
     "notebooks/*.ipynb",  # the scripts of the notebooks are built
 ]
 nitpicky = True  # a reference that leads nowhere is a warning, and a warning ends the build
@@ -130,6 +132,18 @@ def lead_back(app: Sphinx, page: str, template: str, context: dict[str, Any], do
         context["body"] = re.sub(described, lambda link: f"{link[1]}#{link[1][1:-5]}", context["body"])
 
 
+# The pages beside those of the site: by the options of `regard show` that write them, by the notebook whose last page
+# they are,
+PAGES = {
+    "attention.html": [],
+    "attention-fr.html": ["--language", "fr"],
+    "attention-de.html": ["--language", "de"],
+    "language-model.html": ["--section", "language-model"],
+}
+LAST = {"3-why-attention": "translator.html", "4-small-language-model": "heads.html"}
+SOUNDS = "sounds.html"  # and by docs/sounds.py
+
+
 def deliver_notebooks(app: Sphinx, error: Exception | None) -> None:
     """Put the executed notebooks next to the pages, which link to them: MyST-NB forgets the results of its cache."""
     if error is None and app.builder.name == "html":
@@ -137,21 +151,24 @@ def deliver_notebooks(app: Sphinx, error: Exception | None) -> None:
         for script in Path(app.srcdir, "notebooks").glob("*.py"):
             _, executed = cache.merge_match_into_notebook(jupytext.read(script))
             nbformat.write(executed, Path(app.outdir, "notebooks", f"{script.stem}.ipynb"))
+            if script.stem in LAST:
+                Path(app.outdir, LAST[script.stem]).write_text(last_page(executed), encoding="utf-8")
 
 
-PAGES = {  # by the options of `regard show` that write them
-    "attention.html": [],
-    "attention-fr.html": ["--language", "fr"],
-    "attention-de.html": ["--language", "de"],
-    "language-model.html": ["--section", "language-model"],
-}
+def last_page(notebook: nbformat.NotebookNode) -> str:
+    """Return the last page that a notebook shows, each of which is in a frame."""
+    outputs = [output.get("data", {}) for cell in notebook.cells for output in cell.get("outputs", [])]
+    frames = re.findall(r'srcdoc="([^"]*)"', "".join(data.get("text/html", "") for data in outputs))
+    return html.unescape(frames[-1])
 
 
 def deliver_pages(app: Sphinx, error: Exception | None) -> None:
-    """Write the pages that need no input next to those of the site, which link to them."""
+    """Write the pages that need no notebook next to those of the site, which link to them."""
     if error is None and app.builder.name == "html":
         for name, options in PAGES.items():
             cli.main(["show", *options, "--out", str(Path(app.outdir, name)), "--force"])
+        sounds = runpy.run_path(str(Path(app.srcdir, "sounds.py")))
+        sounds["page"]().save(Path(app.outdir, SOUNDS), force=True)
 
 
 def setup(app: Sphinx) -> None:
