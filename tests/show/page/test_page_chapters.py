@@ -121,27 +121,23 @@ def test_a_chapter_has_at_most_120_words_before_one_asks_for_more(name: str, lan
     assert len(" ".join(said).split()) <= 120
 
 
-QUESTIONS = (  # of first-time readers: the chapter in which each arises, and words of its answer
-    ("queries", "Where do the weights come from?", "learned from examples"),
-    ("queries", "What is learned, and what is not?", "the vectors of the words"),
-    ("queries", "Why the root of d?", "variance"),
-    ("heads", "What are heads?", "one thing at a time"),
-    ("heads", "What is a mask, and why?", "copy it"),
-    ("heads", "Self-attention or cross-attention?", "from one and keys and values from the other"),
-    ("block", "How does a language model use it?", "probability for every word that could follow"),
+ASKED = re.findall(  # of docs/show.md: a question, the chapter that answers it, and its words
+    r'^\| ([^|]+\?) \| `([\w-]+)`: "([^"]+)" \|',
+    (Path(__file__).parents[3] / "docs" / "show.md").read_text("utf-8"),
+    flags=re.MULTILINE,
 )
-
-
-@pytest.mark.parametrize(("name", "question", "words"), QUESTIONS)
-def test_a_question_is_answered_where_it_arises_by_its_own_words(
-    name: str, question: str, words: str
-) -> None:
-    assert words in texts("en")["chapters"][name]["questions"][question]
 
 
 @pytest.fixture
 def page(opened: Any) -> Any:
     return opened(HtmlPage(story()), width=1280, height=800)
+
+
+@pytest.mark.slow
+def test_a_question_is_answered_where_it_arises_by_its_own_words(page: Any) -> None:
+    assert len(ASKED) == 10
+    for question, name, words in ASKED:
+        assert words in " ".join(page.locator(f"#{name}").text_content().split()), question
 
 
 @pytest.mark.slow
