@@ -160,8 +160,8 @@ def sound_links() -> list[frozenset[tuple[int, int]]]:
 
 
 TASKS: Mapping[str, Task] = {
-    "planted": Task(planted, {"source": "characters", "target": "tokens"}, {"steps": 500, "dropout": 0.1}),
-    "translation": Task(translation, {"max_tokens": LONGEST}, {"steps": 700}, guide=help_links),
+    "planted": Task(planted, {"source": "characters", "target": "tokens"}, {"steps": 1_000, "dropout": 0.1}),
+    "translation": Task(translation, {"max_tokens": LONGEST}, {"steps": 2_000}, guide=help_links),
     "captions": Task(
         captions,
         {"source": Images(40, 40)},
@@ -172,7 +172,7 @@ TASKS: Mapping[str, Task] = {
         sounds,
         {"source": "characters", "target": "tokens"},
         {
-            "steps": 800,
+            "steps": 2_000,
             "learning_rate": 2.5e-3,
             "batch_tokens": 512,
             "dropout": 0.1,

@@ -393,7 +393,7 @@ def recorder_cell(row: Row) -> str:
 def recording_cost() -> list[str]:
     """The sentence on what recording costs."""
     found = rows("torch-recording-cost", contestant="cost")
-    shares = ", ".join(f"{100 * middle(row['overhead']):.0f} % for {row['tokens']:,}" for row in found)
+    shares = ", ".join(f"{100 * row['overhead']:.0f} % for {row['tokens']:,}" for row in found)
     longest, alone = (rows("torch-recording", contestant=name)[-1] for name in ("record", "nothing"))
     return wrap(
         f"Beyond the copies of queries and keys recording takes, of a forward pass, {shares} tokens. The block for "

@@ -31,7 +31,7 @@ from collections.abc import Callable
 from typing import Any
 
 from contestants import MEMORY, Contestant, Prepare, Run, serve, take_turns, times, untimed
-from record import Row, add_option, keep, save, spread
+from record import Row, add_option, keep, save
 from torch_models import SIZES, ids_of, model_of, task_of
 
 LONGEST = 20_000
@@ -69,20 +69,22 @@ def recorded(model: Any, tokens: int) -> Run:
 
 
 def cost(model: Any, tokens: int) -> Run:
-    """The share of a forward pass that recording takes beyond the copies, all of which take turns."""
+    """The share of a forward pass that recording takes beyond the copies, of the least times of all in turns."""
     alone, record = forward(model, tokens), recorded(model, tokens)
 
     def run() -> Row:
-        return {"overhead": spread(_share(alone, record) for _ in range(TURNS))}
+        passed, recording, copying = map(min, zip(*(_turn(alone, record) for _ in range(TURNS)), strict=True))
+        return {"overhead": (recording - copying) / passed - 1}
 
     return run
 
 
-def _share(alone: Run, record: Run) -> float:
+def _turn(alone: Run, record: Run) -> tuple[float, float, float]:
+    """Return the time of a pass, of a recorded pass, and of copies of what was recorded."""
     passed, _ = _processor_time(alone)
     recording, calls = _processor_time(record)
     copying, _ = _processor_time(lambda: [(call.queries.copy(), call.keys.copy()) for call in calls])
-    return (recording - copying) / passed - 1
+    return passed, recording, copying
 
 
 def _processor_time(run: Run) -> tuple[float, Any]:
