@@ -326,25 +326,6 @@ def test_kaldis_rules_hold_and_both_files_are_in_step(tmp_path: Path) -> None:
     assert {*prepared.lost} == {word for word, _ in bad}
 
 
-def test_the_check_by_kaldis_rules_finds_faults(tmp_path: Path) -> None:
-    for content in (
-        "a b",
-        "a b\r\n",
-        "a\u00a0b c\n",
-        "a b\na b\n",
-        "<s> a\n",
-        "a b_B\n",
-        "a #1\n",
-        "a\n",
-        " \n",
-    ):
-        (tmp_path / "x").write_bytes(content.encode())
-        assert kaldi_faults(tmp_path / "x", probability=False)
-    for content in ("a 0.0 b\n", "a 1.1 b\n", "a 1e-05 b\n"):
-        (tmp_path / "x").write_bytes(content.encode())
-        assert kaldi_faults(tmp_path / "x", probability=True)
-
-
 # ----------------------------------------------------------------------------------------- SQLite, XML, JSON
 
 
@@ -374,12 +355,3 @@ def test_an_xml_parser_finds_the_lexemes(tmp_path: Path) -> None:
         (word, "".join(variants[0].phones)) for word, variants in lexicon.items()
     ]
     assert root[-1].get("role") == "g:VB"
-
-
-def test_json_has_a_text_or_an_object_with_a_default(tmp_path: Path) -> None:
-    lexicon = Lexicon(
-        [*numbered(WORDS).entries(), ("read", Variant(("a",), None, "gruut:VB")), ("read", ["b"])]
-    )
-    made = json.loads(Path(prepare(lexicon, "misaki").save(tmp_path / "words.json")[0]).read_text("utf-8"))
-    assert made.pop("read") == {"VB": "a", "DEFAULT": "b"}
-    assert made == {word: "".join(variants[0].phones) for word, variants in numbered(WORDS).items()}

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard_lexicon import FORMATS, Lexicon, Variant, files, read, read_phone_map, read_symbols
+from regard_lexicon import FORMATS, Lexicon, Variant, read, read_phone_map, read_symbols
 
 Make = Callable[[str | bytes], Path]
 LEXEME = "<lexeme><grapheme>{}</grapheme><phoneme>{}</phoneme></lexeme>"
@@ -340,13 +340,6 @@ def test_a_bad_line_is_an_error_with_its_number_and_is_skipped_and_listed(
 def test_nothing_but_bad_lines_is_an_error(make: Make) -> None:
     with pytest.raises(ValueError, match=r"it has no entry; .*line 1"):
         read(make("a\n"), format="kaldi", skip_bad=True)
-
-
-def test_a_file_larger_than_any_dictionary_is_refused(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "LARGEST", 100)
-    read(make("a bc\n" * 20))
-    with pytest.raises(ValueError, match="larger than 100 bytes"):
-        read(make("a bc\n" * 20 + "a"))
 
 
 @pytest.mark.parametrize(

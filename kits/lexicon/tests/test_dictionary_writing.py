@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -58,19 +56,6 @@ def test_kaldi_has_two_files_in_step(tmp_path: Path) -> None:
         "lexiconp.txt",
     ]
     assert (tmp_path / "lexiconp.txt").read_text("utf-8") == "read 0.2 ɹ ɛ d\nread 0.8 ɹ iː d\nbé 1.0 b iː\n"
-
-
-def test_gruut_is_a_table_of_variants_in_order(tmp_path: Path) -> None:
-    write(READ, tmp_path / "x.db", "gruut")
-    with closing(sqlite3.connect(tmp_path / "x.db")) as database:
-        rows = database.execute(
-            "SELECT word, pron_order, phonemes, role FROM word_phonemes ORDER BY id"
-        ).fetchall()
-    assert rows == [
-        ("read", 0, "ɹ ɛ d", "gruut:VBD"),
-        ("read", 1, "ɹ iː d", "gruut:VB"),
-        ("bé", 0, "b iː", ""),
-    ]
 
 
 # ------------------------------------------------------------------------------------------ what is left out

@@ -16,19 +16,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from one_test import in_one_test
 
-from regard._safetensors import opened
-from regard.cli import main
 from regard.seq2seq.alignment import monotonic as em_aligner
 from regard.seq2seq.alignment.monotonic import MAX_FERTILITY, Aligner, alignable
 from regard.seq2seq.corpus.packing import packed, unpacked
 from regard.seq2seq.decoding.hypothesis import Hypothesis, Scoring
-from regard.seq2seq.ensemble import Ensemble
 from regard.seq2seq.evaluation.metrics import edit_distance
 from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.sources.text.vocabulary import END, START, UNKNOWN
 from regard.seq2seq.storage.model_file import write_model
-from regard.seq2seq.training import preparation
-from regard.seq2seq.training.session import begin
 from regard_lexicon.extras.graphones import model as module
 from regard_lexicon.extras.graphones.kneser_ney import KneserNey
 from regard_lexicon.extras.graphones.model import DEFAULT_WEIGHT, MAX_ORDER, WEIGHTS, Graphones
@@ -114,21 +109,6 @@ def test_learning_reports_progress(order: int) -> None:
     assert sum(more for _, more, _ in reports) == steps
     assert all(more > 0 for _, more, _ in reports)
     assert len(reports) > em_aligner.ROUNDS
-
-
-def test_learning_is_a_part_of_the_training_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = [0.0]
-    monkeypatch.setattr(preparation.time, "monotonic", lambda: now[0])
-
-    def minute(*_: object) -> None:
-        now[0] += 60
-
-    model = Seq2Seq(
-        source="characters", target="characters", extras={"graphones": 2, "translation_memory": 1}
-    )
-    training = begin(model, [("ab", "xy"), ("ba", "yx")], [("aab", "xxy")], progress=minute)
-    calls = em_aligner.ROUNDS + 1 + 2 + 2  # two corpora get appended tokens
-    assert training.prepared == training.seconds == 60 * calls
 
 
 def test_a_row_by_hand() -> None:
@@ -543,105 +523,6 @@ def test_proposals_obey_the_limit_of_repetitions(speaker: Seq2Seq, monkeypatch: 
     assert {*proposed} & {*scored} == {(w, k, w)}
 
 
-@pytest.mark.parametrize("count", [0, -1])
-def test_a_limit_of_repetitions_is_at_least_one(speaker: Seq2Seq, count: int) -> None:
-    with pytest.raises(ValueError, match=f"repetitions must be at least 1. Got {count} instead"):
-        speaker.candidates(["walk"], repetitions=count)
-
-
-def test_an_extra_that_is_unknown_is_rejected() -> None:
-    with pytest.raises(ValueError, match=r"extras must be one of .*'translation_memory', 'graphones'"):
-        Seq2Seq(extras={"memory": 2})
-    with pytest.raises(TypeError, match="extras must be a mapping from names to integers"):
-        Seq2Seq(extras=8)  # type: ignore[arg-type]
-
-
 def test_greedy_search_uses_the_network_alone(speaker: Seq2Seq) -> None:
     greedy = speaker.translate(["walks"], beam=1)[0]
     assert greedy.score == pytest.approx(greedy.log_probability / (len(greedy.tokens) + 1), rel=1e-5)
-
-
-def test_saved_and_loaded(speaker: Seq2Seq, tmp_path: Path) -> None:
-    speaker.save(tmp_path / "model")
-    with opened(tmp_path / "model", "model file") as file:
-        assert (file.metadata["version"], json.loads(file.metadata["graphones"])) == (
-            "2",
-            {"order": 4, "weight": DEFAULT_WEIGHT},
-        )
-    loaded = Seq2Seq.load(tmp_path / "model")
-    assert loaded.extras == {"graphones": 4}
-    sources = ["walks", "chalked"]
-    assert [(one.text, one.score) for one in loaded.translate(sources)] == [
-        (one.text, one.score) for one in speaker.translate(sources)
-    ]
-
-
-@pytest.mark.slow
-def test_ensembles_need_the_same_graphones(speaker: Seq2Seq) -> None:
-    other = learned(seed=2)
-    assert Ensemble([speaker, other]).translate(["walks"])[0].text == "W AO K S"
-    for others in ({"graphones": 3}, {}):
-        with pytest.raises(ValueError, match="models must have the same graphones, or none"):
-            Ensemble([speaker, learned(extras=others)])
-
-
-def test_another_order_changes_the_fingerprint(tmp_path: Path) -> None:
-    pairs = list(KNOWN.items())
-    several: list[dict[str, int]] = [{}, {"graphones": 3}, {"graphones": 4}, {"graphones": 3}]
-    trainings = [
-        begin(Seq2Seq(source="characters", target="tokens", extras=extras), pairs, pairs)
-        for extras in several
-    ]
-    marks = [tuple(training.fingerprint().items()) for training in trainings]
-    assert len({*marks}) == 3
-    assert marks[1] == marks[3]
-
-
-def test_wrong_input_is_an_error_before_any_computation(
-    speaker: Seq2Seq, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fresh = Seq2Seq(source="characters", target="tokens", extras={"graphones": 3}, epochs=1).fit(
-        list(KNOWN), list(KNOWN.values())
-    )
-    monkeypatch.setattr(KneserNey, "log_probabilities", None)
-    assert fresh.translate([]) == []
-    with pytest.raises(ValueError, match="at most 1000 are allowed"):
-        fresh.translate(["x" * 1001])
-
-
-def test_rejected(speaker: Seq2Seq) -> None:
-    with pytest.raises(ValueError, match="coverage_penalty must be 0"):
-        speaker.translate(["walk"], scoring=Scoring(coverage_penalty=0.2))
-    with pytest.raises(ValueError, match=r"graphones must be at most 12\. Got 13 instead\."):
-        Seq2Seq(extras={"graphones": 13})
-    with pytest.raises(ValueError, match="graphones must be at least 1"):
-        Seq2Seq(extras={"graphones": 0})
-
-
-@pytest.mark.slow
-def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pairs, out = tmp_path / "pairs.tsv", tmp_path / "out"
-    pairs.write_text(
-        "".join(f"{word}\t{pronunciation}\n" for word, pronunciation in KNOWN.items()), encoding="utf-8"
-    )
-    arguments = [
-        "train",
-        str(pairs),
-        "--source",
-        "characters",
-        "--target",
-        "tokens",
-        "--epochs",
-        "2",
-        "--out",
-        str(out),
-    ]
-    assert main([*arguments, "--extras", "graphones=3"]) == 0
-    assert Seq2Seq.load(out / "model.safetensors").extras == {"graphones": 3}
-    capsys.readouterr()
-    words = tmp_path / "words.txt"
-    words.write_text("walks\n", encoding="utf-8")
-    assert main(["translate", str(out), str(words), "--n-best", "2"]) == 0
-    assert len(capsys.readouterr().out.splitlines()) == 2
-    assert main([*arguments, "--fresh", "--extras", "graphones=99"]) == 2
-    assert "graphones must be at most 12" in capsys.readouterr().err

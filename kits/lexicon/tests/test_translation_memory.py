@@ -13,14 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.cli import main
-from regard.seq2seq.decoding.hypothesis import Scoring
 from regard.seq2seq.extras import base
 from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.sources.text.vocabulary import END, START, UNKNOWN
 from regard.seq2seq.storage.model_file import write_model
 from regard.seq2seq.training.session import begin
-from regard.seq2seq.translator import Translation
 from regard_lexicon.extras import translation_memory as module
 from regard_lexicon.extras.translation_memory import TranslationMemory
 
@@ -245,39 +242,6 @@ def test_training_and_translating_retrieve_the_same(reader: Seq2Seq) -> None:
 
 
 @pytest.mark.slow
-def test_saved_and_loaded(reader: Seq2Seq, tmp_path: Path) -> None:
-    reader.save(tmp_path / "model")
-    loaded = Seq2Seq.load(tmp_path / "model")
-    assert loaded.extras == {"translation_memory": 1}
-    for one, other in zip(
-        reader.translate(["abcdef2", "hh"]), loaded.translate(["abcdef2", "hh"]), strict=True
-    ):
-        assert (one.text, one.score, one.retrieved) == (other.text, other.score, other.retrieved)
-
-
-@pytest.mark.slow
-def test_forced(reader: Seq2Seq) -> None:
-    translation = reader.translate(["abcdef1"])[0]
-    forced = reader.align(["abcdef1"], [translation.text])[0]
-    assert forced.retrieved == translation.retrieved
-    assert forced.log_probability == pytest.approx(translation.log_probability, abs=1e-4)
-
-
-@pytest.mark.slow
-def test_rejected(reader: Seq2Seq) -> None:
-    with pytest.raises(ValueError, match="coverage_penalty must be 0"):
-        reader.translate(["abc"], scoring=Scoring(coverage_penalty=0.2))
-    with pytest.raises(ValueError, match="extras that append tokens need attention"):
-        Seq2Seq(extras={"translation_memory": 2}, network={"score": "none"})
-    with pytest.raises(ValueError, match="extras that append tokens need attention"):
-        Seq2Seq(attention=False, extras={"translation_memory": 1})
-    with pytest.raises(ValueError, match="translation_memory must be at least 1"):
-        Seq2Seq(extras={"translation_memory": 0})
-    with pytest.raises(ValueError, match="must have attention"):
-        Translation("", (), ("</s>",), 0.0, None).full_alignment()
-
-
-@pytest.mark.slow
 @settings(max_examples=20)
 @given(st.integers(0, 2**32 - 1))
 def test_a_damaged_file_is_rejected_or_read(tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
@@ -304,42 +268,7 @@ def test_retrieval_reports_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     assert progress == [("appending tokens to sources", more, 1130) for more in (1024, 76, 30)]
 
 
-@pytest.mark.slow
-def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pairs, out, sources = tmp_path / "pairs.tsv", tmp_path / "out", tmp_path / "asked.txt"
-    pairs.write_text(
-        "".join(f"{w}{e}\t{t}\n" for w, t in names(30, 3).items() for e in "12"), encoding="utf-8"
-    )
-    sources.write_text("abcdef1\n", encoding="utf-8")
-    options = ["--source", "characters", "--target", "characters", "--epochs", "1", "--out", str(out)]
-    assert main(["train", str(pairs), "--extras", "translation_memory=1", "--compare", *options]) == 0
-    assert capsys.readouterr().err.count("appending tokens to sources: 60 of 60 (100 %)") == 1
-    assert Seq2Seq.load(out / "model.safetensors").extras == {"translation_memory": 1}
-    capsys.readouterr()
-    assert main(["translate", str(out), str(sources), "--alignment", "text"]) == 0
-    assert "retrieved:" in capsys.readouterr().out
-    assert (
-        main(["train", str(pairs), "--extras", "translation_memory=1", "--no-attention", "--fresh", *options])
-        == 2
-    )
-    assert "extras that append tokens need attention" in capsys.readouterr().err
-    assert main(["train", str(pairs), "--extras", "translation_memory=-1", "--fresh", *options]) == 2
-
-
-@pytest.mark.slow
-def test_a_stopped_training_is_resumed(tmp_path: Path) -> None:
-    known = names(40, 5)
-    pairs = [(name + end, text) for end in "12" for name, text in known.items()]
-
-    def model() -> Seq2Seq:
-        return Seq2Seq(source="characters", target="characters", extras={"translation_memory": 1}, epochs=2)
-
-    full, stopped, again = model(), model(), model()
-    for _ in full.steps(pairs, pairs[:5]):
-        pass
-    steps = stopped.steps(pairs, pairs[:5], checkpoint=tmp_path / "it")
-    next(steps)
-    steps.close()
-    for _ in again.steps(pairs, pairs[:5], checkpoint=tmp_path / "it"):
-        pass
-    assert np.array_equal(again.network.parameters.flat, full.network.parameters.flat)
+@pytest.mark.parametrize("options", [{"network": {"score": "none"}}, {"attention": False}], ids=str)
+def test_a_memory_needs_attention(options: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match="extras that append tokens need attention"):
+        Seq2Seq(extras={"translation_memory": 2}, **options)  # type: ignore[arg-type]
