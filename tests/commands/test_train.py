@@ -179,19 +179,6 @@ def test_a_model_has_the_limit_of_its_training_targets(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_valid_and_test_are_files_of_their_own(
-    pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    valid, test = write_pairs(tmp_path / "v", 7, 1), write_pairs(tmp_path / "t", 9, 2, longest=20)
-    arguments = ["--valid", str(valid), "--test", str(test), "--epochs", "1", "--no-attention"]
-    assert main(["train", str(pairs), *arguments, "--out", str(tmp_path / "m")]) == 0
-    stdout, stderr = capsys.readouterr()
-    assert "without attention, on 9 held-out pairs, beam 5" in stdout
-    assert "60 training pairs, 60 of them with at most 50 tokens on both sides; 7 for validation" in stderr
-    assert not list((tmp_path / "m").glob("alignment-*.png"))
-
-
-@pytest.mark.slow
 def test_pairs_that_are_too_long_to_translate_are_not_measured_on(
     pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -378,14 +365,6 @@ def test_of_many_epochs_improvements_are_reported(
     assert epochs[-1] == 100
     assert all(line.endswith(", saved") for _, line in lines[10:-1])
     assert re.search(r"^the best model is that of epoch \d+$", stderr, flags=re.MULTILINE)
-
-
-@pytest.mark.slow
-def test_two_runs_write_the_same_bytes(pairs: Path, tmp_path: Path) -> None:
-    for name in ("one", "two"):
-        assert main(["train", str(pairs), "--epochs", "1", "--out", str(tmp_path / name)]) == 0
-    one, two = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("one", "two"))
-    assert one == two
 
 
 def test_without_the_extras_it_still_trains(
@@ -607,17 +586,6 @@ def test_a_loss_above_that_of_guessing_is_reported(
 
 
 @pytest.mark.slow
-def test_partial_files_of_a_killed_training_are_removed(pairs: Path, tmp_path: Path) -> None:
-    out = tmp_path / "m"
-    out.mkdir()
-    for name in ("model.safetensors", "curve.png", "alignment-1.png"):
-        (out / f".{name}.99999.partial").touch()
-    (out / ".mine.png.99999.partial").touch()
-    assert main(["train", str(pairs), "--epochs", "1", "--out", str(out)]) == 0
-    assert [path.name for path in out.glob(".*")] == [".mine.png.99999.partial"]
-
-
-@pytest.mark.slow
 def test_of_two_trainings_the_finished_one_is_kept(
     pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -688,31 +656,14 @@ def test_two_processes_do_not_train_the_same(
 
 @pytest.mark.slow
 def test_partial_files_of_killed_processes_are_removed(pairs: Path, tmp_path: Path) -> None:
-    names = "model.safetensors", "checkpoint.safetensors", "log.jsonl"
+    names = "model.safetensors", "checkpoint.safetensors", "log.jsonl", "curve.png", "alignment-1.png"
     for name in names:
         (tmp_path / f".{name}.123.partial").write_bytes(b"half")
-    others = [tmp_path / ".other.safetensors.123.partial", tmp_path / ".model.safetensors.mine.partial"]
+    others = [tmp_path / name for name in (".mine.png.99.partial", ".model.safetensors.mine.partial")]
     for other in others:
         other.write_bytes(b"of somebody else")
     assert main(["train", str(pairs), "--epochs", "1", "--out", str(tmp_path)]) == 0
     assert sorted(tmp_path.glob(".*")) == sorted(others)
-
-
-@pytest.mark.slow
-def test_a_finished_model_is_not_trained_again_after_an_interrupted_report(
-    pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def impatient(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    arguments = ["train", str(pairs), "--epochs", "2", "--patience", "1", "--out", str(tmp_path / "m")]
-    with monkeypatch.context() as patched:
-        patched.setattr(Pairs, "measure", impatient)
-        assert main(arguments) == 130
-    saved = counting(monkeypatch)
-    assert main(arguments) == 0
-    assert saved == []
-    assert " with attention, on " in capsys.readouterr().out
 
 
 @pytest.mark.slow
@@ -774,16 +725,6 @@ def test_two_trainings_that_end_between_the_removal_of_their_checkpoints_are_don
     assert not list(tmp_path.glob("*checkpoint*"))
 
 
-def test_a_stopped_fresh_training_reports_the_command_that_resumes_it(
-    pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(run.Stop, "requested", True)
-    monkeypatch.setattr(run.Stop, "status", 130)
-    arguments = ["train", str(pairs), "--epochs", "2", "--out", str(tmp_path / "m"), "--fresh"]
-    assert main(arguments) == 130
-    assert capsys.readouterr().err.endswith("the same command without --fresh goes on from there\n")
-
-
 @pytest.mark.slow
 def test_a_model_and_a_checkpoint_are_read_once(
     pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
@@ -808,20 +749,6 @@ def test_a_model_and_a_checkpoint_are_read_once(
     assert main(arguments) == 0
     assert paths == [model]
     assert "training is done already" in capsys.readouterr().err
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
-def test_a_training_killed_at_once_is_resumed(uninterrupted: Path, tmp_path: Path) -> None:
-    write_pairs(tmp_path / "pairs.tsv", 400)
-    process = started([*LONG, "killed"], tmp_path)
-    process.kill()  # before the first minute is over
-    process.communicate(timeout=1800)
-    finished("killed", tmp_path)
-    one, two = (
-        (folder / "model.safetensors").read_bytes() for folder in (tmp_path / "killed", uninterrupted)
-    )
-    assert one == two
 
 
 @pytest.mark.slow
@@ -1412,68 +1339,6 @@ def test_a_picture_that_changes_makes_another_training(
     assert (out / "model.safetensors").read_bytes() == before
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["images", "vectors"])
-def test_an_interrupted_training_on_arrays_resumes(
-    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    size = SIZE if kind == "images" else ["--source", "vectors", "--size", "2", "--order", "set"]
-    pairs = captions(tmp_path, 24) if kind == "images" else labels(tmp_path)
-
-    def arguments(name: str) -> list[str]:
-        return ["train", str(pairs), *size, *NETWORK, "--epochs", "4", "--out", str(tmp_path / name)]
-
-    with interrupted(lambda _, step: step.epoch == 2):
-        assert main(arguments("stopped")) == 130
-    assert (tmp_path / "stopped" / "checkpoint.safetensors").exists()
-    assert main(arguments("stopped")) == 0
-    assert "resuming after step" in capsys.readouterr().err
-    assert main(arguments("whole")) == 0
-    stopped, uninterrupted = (
-        (tmp_path / name / "model.safetensors").read_bytes() for name in ("stopped", "whole")
-    )
-    assert stopped == uninterrupted
-
-
-@pytest.mark.slow
-def test_a_captioner_is_compared_with_one_without_attention(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    out = tmp_path / "m.safetensors"
-    assert main(caption_training(captions(tmp_path), out, "--compare")) == 0
-    stdout = capsys.readouterr().out
-    assert " with attention, on " in stdout
-    assert " without attention, on " in stdout
-    assert not Seq2Seq.load(tmp_path / "m-without-attention.safetensors").attention
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "options",
-    [
-        ["--channels", "1", "--cell", "2"],
-        ["--family", "transformer", "--network", "model_size=8", "heads=2", "feedforward_size=8"],
-        ["--no-attention"],
-        ["--target", "characters"],
-    ],
-    ids=lambda options: options[0],
-)
-def test_every_type_of_captioner_can_be_trained(options: list[str], tmp_path: Path) -> None:
-    pairs = captions(tmp_path)
-    arguments = ["train", str(pairs), *SIZE, "--epochs", "1", "--out", str(tmp_path / "m")]
-    assert main([*arguments, *options]) == 0
-    assert len(Seq2Seq.load(tmp_path / "m").translate([str(tmp_path / "pictures" / "0.png")])) == 1
-
-
-@pytest.mark.slow
-def test_a_picture_of_one_pixel_and_its_model(tmp_path: Path) -> None:
-    image = pytest.importorskip("PIL.Image")
-    image.new("RGB", (1, 1)).save(tmp_path / "dot.png")
-    pairs = tmp_path / "pairs.tsv"
-    pairs.write_text("dot.png\tblack\n", encoding="utf-8")
-    assert main(caption_training(pairs, tmp_path / "m")) == 0
-
-
 def bad_source(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     """The error of a training, which may come after the progress of reading files."""
     assert main(arguments) == 2
@@ -1553,32 +1418,9 @@ def test_options_of_arrays_are_checked_before_files(
     assert not (tmp_path / "m").exists()
 
 
-def test_one_side_without_the_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pairs = captions(tmp_path)
-    for line, message in {
-        "pictures/0.png\t": "the target is empty",
-        "\tred": "the source is empty",
-        "pictures/0.png": "expected source TAB target, found 1 column",
-    }.items():
-        pairs.write_text(f"pictures/0.png\tred\n{line}\n")
-        assert refused(caption_training(pairs, tmp_path / "m"), capsys) == f"{pairs}, line 2: {message}"
-    assert not (tmp_path / "m").exists()
-
-
 def test_captions_that_are_too_long_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pairs = captions(tmp_path)
     message = bad_source(caption_training(pairs, tmp_path / "m", "--max-tokens", "1"), capsys)
     assert message == "no training pair has between 1 and 1 (max_tokens) tokens in the target: 6 pairs given"
     message = bad_source(caption_training(pairs, tmp_path / "m", "--test-max-tokens", "1"), capsys)
     assert message == f"{pairs}: no pair has at most 1 token in the target"
-
-
-def test_training_on_pictures_needs_pillow(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pairs = captions(tmp_path)
-    monkeypatch.setitem(sys.modules, "PIL", None)
-    monkeypatch.setitem(sys.modules, "PIL.Image", None)
-    message = bad_source(caption_training(pairs, tmp_path / "m"), capsys)
-    assert message == 'pictures need Pillow: pip install "regard[images]"'
-    assert not (tmp_path / "m").exists()

@@ -12,7 +12,7 @@ import pytest
 from errors import error
 from source_cases import CASES, every_family, examples, trained, untrained
 
-from regard.seq2seq import Ensemble, Images, Seq2Seq, TrainingConfig, Vectors
+from regard.seq2seq import Images, Seq2Seq, Vectors
 from regard.seq2seq.networks.families import build
 from regard.seq2seq.networks.inputs.images import ImageInput
 from regard.seq2seq.networks.recurrent.config import RecurrentConfig
@@ -80,13 +80,6 @@ def test_which_of_these_points_is_the_leftmost() -> None:
     assert [answer.text for answer in model.translate(turned)] == texts
 
 
-def test_numbers_far_from_0_are_distinguished() -> None:
-    targets = ["a", "b", "c"] * 4
-    sources = [[[1e6 + 100 * "abc".index(target)]] for target in targets]
-    model = untrained("recurrent", "set", epochs=20, learning_rate=0.05).fit(sources, targets)
-    assert [translation.text for translation in model.translate(sources[:3])] == ["a", "b", "c"]
-
-
 @every_family
 def test_a_model_has_the_mean_and_the_deviation_of_its_training_examples(family: str) -> None:
     sources, targets = examples("set", 10)
@@ -110,33 +103,7 @@ def test_one_array_holds_many_pictures() -> None:
 # -------------------------------------------------------------------------------------------------------- files
 
 
-def test_a_loaded_model_learns_anew_from_other_examples(tmp_path: Path) -> None:
-    trained("recurrent", "set").save(tmp_path / "m")
-    again = Seq2Seq.load(tmp_path / "m")
-    sources, targets = examples("set", 8, seed=5)
-    again.training = TrainingConfig(epochs=1)
-    again.fit([source + 7 for source in sources], targets)
-    assert isinstance(again.model.source, Vectors)
-    assert again.model.source.mean == pytest.approx(np.concatenate(sources).mean(axis=0) + 7)
-
-
-def test_a_checkpoint_of_another_source_is_rejected(tmp_path: Path) -> None:
-    pairs, checkpoint = examples("set", 24), tmp_path / "checkpoint"
-    for _ in untrained("recurrent", "set").steps(list(zip(*pairs, strict=True)), checkpoint=checkpoint):
-        break
-    with pytest.raises(ValueError, match="source was Vectors"):
-        untrained("recurrent", "set", source=Vectors(1)).fit(*pairs, checkpoint=checkpoint)
-    assert checkpoint.exists()
-
-
 # ----------------------------------------------------------------------------------------------------- searches
-
-
-def test_models_of_an_ensemble_read_the_same_sources() -> None:
-    sources, targets = examples("set", 24)
-    other = untrained("recurrent", "set").fit([source + 1 for source in sources], targets)
-    text = error(ValueError, Ensemble, [trained("recurrent", "set"), other])
-    assert text.startswith("models must read sources in the same way. Model 2 differs from model 1.")
 
 
 @every_family

@@ -161,19 +161,6 @@ def test_translating_is_checked(reverser: Seq2Seq) -> None:
 
 
 @pytest.mark.slow
-def test_the_best_parameters_stay() -> None:
-    pairs = reversals(80, 0)
-    events: list[tuple[bool, bytes]] = []
-    model = Seq2Seq(
-        epochs=6, learning_rate=0.05
-    )  # with so large a rate that not every step is an improvement
-    for step in model.steps(pairs[:60], pairs[60:]):
-        if step.validation is not None:
-            events.append((step.best, model.network.parameters.flat.tobytes()))
-    assert model.network.parameters.flat.tobytes() == [bits for best, bits in events if best][-1]
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("stops", [(0,), (3,), (20,), (3, 9, 30)])
 @pytest.mark.parametrize("ema_decay", [0.0, 0.9])
 def test_a_closed_generator_can_be_resumed(stops: tuple[int, ...], ema_decay: float) -> None:
@@ -213,12 +200,6 @@ def test_a_checkpoint_that_does_not_fit_is_an_error_before_training(
     assert checkpoint.read_bytes() == bytes_before
 
 
-def test_an_invalid_checkpoint_is_an_error_before_training(tmp_path: Path) -> None:
-    (tmp_path / "it").write_bytes(b"none")
-    with pytest.raises(ValueError, match="is not a checkpoint"):
-        next(Seq2Seq().steps("not even pairs", checkpoint=tmp_path / "it"))  # type: ignore[arg-type]
-
-
 def test_a_checkpoint_is_removed_where_it_was_written(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "it")
     for step in Seq2Seq(epochs=2).steps(reversals(40, 1), checkpoint=tmp_path / "link"):
@@ -246,12 +227,6 @@ def test_validation_pairs_are_checked() -> None:
 
 def test_numpy_s_numbers_are_sizes() -> None:
     assert Seq2Seq(network={"decoder": np.int64(12)}).network_options == {"decoder": 12}
-
-
-def test_minutes_end_the_training() -> None:
-    steps = list(Seq2Seq(minutes=1e-9).steps(reversals(40, 0)))
-    assert len(steps) == 1
-    assert steps[0].best
 
 
 ERRORS = """\

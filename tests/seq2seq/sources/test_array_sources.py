@@ -18,9 +18,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from hypothesis.extra import numpy as arrays_of
 
-import regard.seq2seq
 from regard.seq2seq.sources import Images, Vectors, restore_source
 from regard.seq2seq.sources.arrays import scaled
 from regard.seq2seq.sources.image_files import read_image
@@ -119,11 +117,6 @@ def test_vectors_of_any_real_type_become_float32(dtype: str) -> None:
     assert got.flags.c_contiguous
 
 
-def test_bfloat16_vectors() -> None:
-    half = pytest.importorskip("ml_dtypes").bfloat16
-    assert Vectors(2).read(np.array([[0.5, -2]], half)).tolist() == [[0.5, -2.0]]
-
-
 def test_strided_vectors_become_contiguous() -> None:
     x = np.arange(12, dtype=np.float32).reshape(3, 4)
     got = Vectors(3).read(x.T)
@@ -139,18 +132,6 @@ def test_positions_come_after_the_vectors(order: Any, pair: type) -> None:
     assert source.width == 5
     assert got.dtype == np.float32
     assert got.tolist() == [[1, 2, 3, 7, 8], [4, 5, 6, 9, 10]]
-
-
-@pytest.mark.slow
-@given(
-    x=arrays_of.arrays(
-        np.float64,
-        st.tuples(st.integers(1, 4), st.just(3)),
-        elements=st.floats(-(2.0**100), 2.0**100, width=32),
-    )
-)
-def test_numbers_that_float32_holds_are_kept(x: np.ndarray) -> None:
-    assert np.array_equal(Vectors(3).read(x), x)
 
 
 @pytest.mark.parametrize(
@@ -323,27 +304,6 @@ def test_the_cells_of_an_image_by_hand() -> None:
     assert wide.names(wide.load(pixels)) == ("(1, 1)", "(1, 2)")
 
 
-@pytest.mark.slow
-@given(
-    rows=st.integers(1, 3),
-    columns=st.integers(1, 3),
-    cell=st.sampled_from([2, 4, 8]),
-    channels=st.integers(1, 3),
-    dtype=st.sampled_from([np.uint8, np.float32]),
-)
-def test_an_image_is_made_of_its_cells(rows: int, columns: int, cell: int, channels: int, dtype: Any) -> None:
-    x = noise(rows * cell, columns * cell, channels)
-    image = x if dtype is np.uint8 else (x / 255).astype(np.float32)
-    source = Images(*image.shape, cell=cell)
-    cells = source.read(image)
-    assert cells.dtype == dtype
-    assert cells.shape == (rows * columns, cell * cell * channels)
-    assert np.array_equal(source.picture(image), image)
-    for number, (i, j) in enumerate(np.ndindex(source.grid)):
-        part = image[i * cell : (i + 1) * cell, j * cell : (j + 1) * cell]
-        assert np.array_equal(cells[number], part.ravel())
-
-
 def test_a_picture_file_becomes_cells(picture: Callable[[bytes], Path]) -> None:
     x, source = noise(4, 8, 3), Images(4, 8, 3)
     path = picture(png_of(x))
@@ -436,22 +396,6 @@ def test_a_pillow_image_is_not_an_array() -> None:
 
 
 # ---------------------------------------------------------------------------------------- pictures as they are
-
-
-@pytest.mark.slow
-@given(
-    x=st.tuples(st.integers(1, 9), st.integers(1, 9), st.sampled_from([1, 3])).flatmap(
-        lambda shape: arrays_of.arrays(np.uint8, shape)
-    )
-)
-def test_a_png_of_the_models_size_is_read_exactly(
-    x: np.ndarray, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    path = tmp_path_factory.mktemp("pictures") / "x.png"
-    path.write_bytes(png_of(x))
-    got = Rows(*x.shape).read(str(path))
-    assert got.dtype == np.uint8
-    assert np.array_equal(got, x.reshape(len(x), -1))
 
 
 @pytest.mark.parametrize("format", ["PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM"])
@@ -692,21 +636,6 @@ def test_bars_have_the_median_colour_of_the_border(picture: Callable[[bytes], Pa
     # 7, 7, 8, 9, 9, 90, 91, 91, 200 and 200: between 9 and 90, rounded down
     assert got[:, :2].tolist() == got[:, 4:].tolist() == [[49, 49]] * 3
     assert got[:, 2:4].tolist() == x.tolist()
-
-
-@pytest.mark.slow
-@given(
-    height=st.integers(1, 40),
-    width=st.integers(1, 40),
-    model=st.tuples(st.integers(1, 20), st.integers(1, 20)),
-)
-def test_a_flat_picture_keeps_its_colour(
-    height: int, width: int, model: tuple[int, int], tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    path = tmp_path_factory.mktemp("flat") / "x.png"
-    path.write_bytes(png_of(np.full((height, width, 1), 100, np.uint8)))
-    got = Rows(*model).read(path)
-    assert (got == 100).all()
 
 
 def test_small_details_are_averaged(picture: Callable[[bytes], Path]) -> None:
@@ -1014,8 +943,3 @@ def test_bytes_are_scaled_to_0_to_1_and_floats_stay() -> None:
     assert scaled(rows) is rows
     message = "rows must be of uint8 or float32. Got float64 instead."
     assert error(TypeError, scaled, np.ones(2)) == message
-
-
-def test_the_sources_are_public() -> None:
-    assert regard.seq2seq.Vectors is Vectors
-    assert regard.seq2seq.Images is Images

@@ -24,7 +24,7 @@ from source_cases import (
 )
 
 from regard.cli import main
-from regard.seq2seq import Ensemble, Seq2Seq
+from regard.seq2seq import Ensemble, Seq2Seq, TrainingConfig
 from regard.seq2seq.corpus.splits import hold_out
 from regard.seq2seq.decoding.hypothesis import Scoring
 from regard.seq2seq.decoding.search import longest
@@ -32,6 +32,7 @@ from regard.seq2seq.networks.inputs.kinds import check_fit, input_of
 from regard.seq2seq.sources import SOURCES, Source, Text, restore_source
 from regard.seq2seq.sources.arrays import scaled
 from regard.seq2seq.sources.text.vocabulary import END
+from regard.seq2seq.training.loop import TrainingStep
 
 
 @pytest.fixture(autouse=True)
@@ -255,12 +256,19 @@ def test_an_aligned_translation_has_the_score_of_the_search(family: str, kind: s
 @every_kind
 @every_family
 def test_a_training_goes_on_where_it_stopped(family: str, kind: str, tmp_path: Path) -> None:
+    """The noise that is added to rows of numbers is that of the step, too."""
     pairs, checkpoint = examples(kind, 24), tmp_path / "checkpoint"
-    expected = untrained(family, kind).fit(*pairs).model
-    for step in untrained(family, kind).steps(list(zip(*pairs, strict=True)), checkpoint=checkpoint):
+    training = TrainingConfig(epochs=2, noise=0.1 * (kind in ARRAYS))
+    options = {"training": training, "epochs": None}
+    expected = untrained(family, kind, **options).fit(*pairs).model
+
+    def stop(step: TrainingStep) -> None:
         if step.number == 2:
-            break
-    model = untrained(family, kind).fit(*pairs, checkpoint=checkpoint).model
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        untrained(family, kind, **options).fit(*pairs, checkpoint=checkpoint, listener=stop)
+    model = untrained(family, kind, **options).fit(*pairs, checkpoint=checkpoint).model
     assert not checkpoint.exists()
     assert (model.network.parameters.flat == expected.network.parameters.flat).all()
     assert model.source == expected.source
@@ -318,6 +326,10 @@ def test_models_of_an_ensemble_read_the_same_sources(kind: str) -> None:
     other = "images" if kind != "images" else "set"
     text = error(ValueError, Ensemble, [trained("recurrent", kind), trained("recurrent", other)])
     assert text.startswith("models must read sources in the same way. Model 2 differs from model 1.")
+    if kind == "set":  # whose mean is another
+        sources, targets = examples(kind, 24)
+        moved = untrained("recurrent", kind).fit([source + 1 for source in sources], targets)
+        assert error(ValueError, Ensemble, [trained("recurrent", kind), moved]) == text
 
 
 @every_kind

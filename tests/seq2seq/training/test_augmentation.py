@@ -192,25 +192,6 @@ def test_each_step_draws_anew(kind: str) -> None:
 
 
 @every_kind
-def test_a_training_resumes_bit_for_bit(kind: str, tmp_path: Path) -> None:
-    pairs, checkpoint = examples(kind), tmp_path / "checkpoint"
-    _, expected = learned(kind, OPTIONS[kind])
-    for step in untrained(kind, OPTIONS[kind]).steps(list(zip(*pairs, strict=True)), checkpoint=checkpoint):
-        if step.number == 2:
-            break
-    parameters = untrained(kind, OPTIONS[kind]).fit(*pairs, checkpoint=checkpoint).network.parameters.flat
-    np.testing.assert_array_equal(parameters, expected)
-
-
-def test_another_augmentation_is_another_training(tmp_path: Path) -> None:
-    pairs, checkpoint = list(zip(*examples("images"), strict=True)), tmp_path / "checkpoint"
-    for _ in untrained("images", {"shift": 1}).steps(pairs, checkpoint=checkpoint):
-        break
-    with pytest.raises(ValueError, match="training shift was 1, and is 2"):
-        list(untrained("images", {"shift": 2}).steps(pairs, checkpoint=checkpoint))
-
-
-@every_kind
 def test_validation_and_translation_read_what_is_given(kind: str, tmp_path: Path) -> None:
     sources, targets = examples(kind)
     model = untrained(kind, OPTIONS[kind] | {"learning_rate": 1e-30})

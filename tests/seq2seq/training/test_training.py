@@ -20,7 +20,6 @@ from regard.seq2seq.networks.recurrent.config import RecurrentConfig
 from regard.seq2seq.sources import Spec
 from regard.seq2seq.sources.text.vocabulary import END, START
 from regard.seq2seq.storage.checkpoint_file import read_checkpoint, write_checkpoint
-from regard.seq2seq.training import checkpoint as training_checkpoint
 from regard.seq2seq.training import loop
 from regard.seq2seq.training.config import ResolvedConfig, TrainingConfig
 from regard.seq2seq.training.defaults import choose_config, choose_epochs, choose_training
@@ -204,11 +203,15 @@ def test_a_nan_loss_stops_with_the_last_good_parameters() -> None:
 @pytest.mark.parametrize(
     "options", [{}, {"style": "luong", "cell": "lstm", "score": "general"}], ids=["gru", "lstm"]
 )
-@pytest.mark.parametrize("ema_decay", [0.0, 0.9])
+@pytest.mark.parametrize(
+    "given",
+    [{"epochs": 4, "patience": 9}, {"epochs": 4, "ema_decay": 0.9, "rdrop": 0.9}, {"steps": 7}],
+    ids=lambda given: [*given][-1],
+)
 def test_a_resumed_training_gives_the_same_bits(
-    options: dict[str, Any], ema_decay: float, tmp_path: Path
+    options: dict[str, Any], given: dict[str, Any], tmp_path: Path
 ) -> None:
-    config = resolved(epochs=4, batch_tokens=60, warm_up=3, ema_decay=ema_decay, rdrop=ema_decay, patience=9)
+    config = resolved(batch_tokens=60, warm_up=3, **given)
     full = begun(config, **options)
     steps = [step._replace(seconds=0.0) for step in full]
     for stop in (1, len(steps) // 4, len(steps) // 3, len(steps) - 1):  # in and at the end of epochs
@@ -313,22 +316,6 @@ def test_steps_choose_no_other_sizes_and_no_epochs() -> None:
     assert chosen.learning_rate == by_epochs.learning_rate
 
 
-@pytest.mark.parametrize("stop", [1, 4, 6])
-def test_a_training_of_steps_is_resumed_exactly(stop: int, tmp_path: Path) -> None:
-    config = resolved(steps=7, batch_tokens=60, warm_up=2)
-    full, first, second = begun(config), begun(config), begun(config)
-    steps = [step._replace(seconds=0.0) for step in full]
-    for step in first:
-        if step.number == stop:
-            write_checkpoint(tmp_path / "it", first.state())
-            break
-    second.resume_from(read_checkpoint(tmp_path / "it"))
-    assert [step._replace(seconds=0.0) for step in second] == steps[stop:]
-    assert second.flat.tobytes() == full.flat.tobytes()
-    with pytest.raises(ValueError, match="training steps was 7, and is 9"):
-        begun(resolved(steps=9, batch_tokens=60, warm_up=2)).resume_from(first.state())
-
-
 def test_a_time_limit_may_be_added_and_removed_when_resuming() -> None:
     with_epochs, with_minutes = resolved(epochs=9), resolved(minutes=3.0)
     for before, now in (
@@ -385,35 +372,6 @@ def test_a_checkpoint_of_another_training_is_rejected(tmp_path: Path) -> None:
     begun(resolved(epochs=2, minutes=3.0)).resume_from(state)  # time limits may change
     with pytest.raises(ValueError, match=r"^the checkpoint doesn't have the arrays of this training$"):
         training.resume_from(state._replace(arrays={}))
-
-
-def sides(count: int) -> tuple[list[str], list[str]]:
-    rng = np.random.default_rng(0)
-    words = [[f"w{i}" for i in rng.integers(0, 6, rng.integers(1, 4))] for _ in range(count)]
-    return [" ".join(w) for w in words], [" ".join(reversed(w)) for w in words]
-
-
-@pytest.mark.slow
-def test_fit_resumes_from_its_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(training_checkpoint, "CHECKPOINT_EVERY", 0.0)
-    sources, targets = sides(80)
-    full = Seq2Seq(epochs=4).fit(sources, targets)
-    checkpoint = tmp_path / "checkpoint"
-
-    def stop_after(steps: int) -> Any:
-        def listen(step: Any) -> None:
-            if step.number == steps:
-                raise KeyboardInterrupt
-
-        return listen
-
-    for steps in (1, 5, 6):
-        with pytest.raises(KeyboardInterrupt):
-            Seq2Seq(epochs=4).fit(sources, targets, checkpoint=checkpoint, listener=stop_after(steps))
-        assert checkpoint.exists()
-    last = Seq2Seq(epochs=4).fit(sources, targets, checkpoint=checkpoint)
-    assert last.network.parameters.flat.tobytes() == full.network.parameters.flat.tobytes()
-    assert not checkpoint.exists()
 
 
 def test_a_batch_counts_its_tokens() -> None:
