@@ -131,14 +131,6 @@ def test_n_best_captions_with_their_scores(capsys: pytest.CaptureFixture[str]) -
     assert message == "--n-best must be at most --beam = 2. Got 3 instead."
 
 
-def test_names_come_from_standard_input(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    expected = printed(["caption", CAPTIONER, *PICTURES], capsys)
-    typed(monkeypatch, "\n".join(PICTURES).encode())
-    assert printed(["caption", CAPTIONER], capsys) == expected
-
-
 def test_many_pictures_are_read_in_parts(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -433,12 +425,6 @@ def test_captions_are_measured_without_a_copying_baseline(
     measured = json.loads(report.read_text())
     assert "copying" not in measured
     assert measured["items"] == 6
-
-
-def test_labels_are_measured(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["evaluate", READER, "labels.tsv", "--measure", "exact"]) == 0
-    (row,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("reader"))
-    assert row.split()[-2:] == ["100.0", "0.0"]
 
 
 def test_several_captions_of_a_picture_are_alternatives(

@@ -739,11 +739,6 @@ def test_empty_sides_are_printed(
     assert expected in explain(capsys, "empty.npz").split("\n")
 
 
-def test_attention_without_queries_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    np.savez("empty.npz", q=np.zeros((0, 3)), k=np.zeros((4, 3)), v=np.zeros((4, 2)))
-    assert fails(capsys, "empty.npz") == "regard explain: error: there is no query to explain: n is 0\n"
-
-
 def test_scores_that_overflow_are_printed_without_a_warning(capsys: pytest.CaptureFixture[str]) -> None:
     np.save("large.npy", np.eye(2, dtype="f4") * np.float32(1e30))
     assert "query 1" in explain(capsys, "large.npy")

@@ -25,7 +25,7 @@ from regard.cli import main
 from regard.commands import read_lines as stream
 from regard.commands import translate
 from regard.commands.loading import linked_unit
-from regard.commands.read_lines import Failed, Failures, read_blocks, results, windows
+from regard.commands.read_lines import Failed, Failures, results, windows
 from regard.seq2seq import Seq2Seq
 from regard.seq2seq.corpus.tables import Record
 from regard.seq2seq.decoding.hypothesis import Scoring
@@ -162,12 +162,6 @@ def test_options_may_stand_anywhere(
 
 
 # -------------------------------------------------------------------------------------------------------- streams
-
-
-def test_lines_are_translated_as_they_arrive() -> None:
-    blocks = read_blocks(Typist(b"o", b"ne\ntwo\nth", b"ree"))  # type: ignore[arg-type]
-    assert next(blocks) == [Record(1, ["one"]), Record(2, ["two"])]
-    assert list(blocks) == [[Record(3, ["three"])]]
 
 
 def test_errors_of_lines_are_bounded(capsys: pytest.CaptureFixture[str]) -> None:
@@ -376,19 +370,6 @@ def test_options_of_translate_are_checked(
 
 
 # ------------------------------------------------------------------------------------- translate with a real model
-
-
-@pytest.mark.slow
-def test_one_line_in_one_line_out(
-    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lines = ["b", "", "a b", "  ", "a b"]
-    expected = [t.text for t in Seq2Seq.load(trained).translate(lines)]
-    assert expected[1] == expected[3] == ""
-    typed(monkeypatch, "\n".join(lines).encode())
-    assert output_of(["translate", str(trained)], capsys).split("\n") == [*expected, ""]
-    (tmp_path / "f").write_text("".join(f"{line}\r\n" for line in lines))
-    assert output_of(["translate", str(trained), str(tmp_path / "f")], capsys).split("\n") == [*expected, ""]
 
 
 LETTERS = ["read", "dear", "era"], ["R IY D", "D IH R", "EH R AH"]
@@ -757,17 +738,6 @@ def test_any_lines_in_any_parts_keep_their_numbers(
         assert stdout.split("\n") == [*(BAD_OR_GOOD[line] or "" for line in lines), ""]
         numbers = [int(text.partition("line ")[2].partition(":")[0]) for text in stderr.splitlines()]
         assert sorted(numbers) == bad
-
-
-def test_all_lines_may_be_bad(
-    model: Model, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    typed(monkeypatch, b"\xff\n" * 12)
-    assert main(["translate", "m"]) == 2
-    stdout, stderr = capsys.readouterr()
-    assert stdout == "\n" * 12
-    assert stderr.count("\n") == 11
-    assert model.calls == []
 
 
 @pytest.mark.slow

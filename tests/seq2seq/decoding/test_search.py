@@ -316,19 +316,6 @@ def test_a_search_by_steps_of_the_library_equals_that_by_the_steps_of_training(
             np.testing.assert_allclose(one.alignment, other.alignment, atol=1e-5)
 
 
-@pytest.mark.parametrize("style", ["bahdanau", "conditional"])
-@pytest.mark.parametrize("width", [1, 4])
-def test_sentences_of_a_recurrent_network_are_searched_as_if_alone(style: str, width: int) -> None:
-    network, (source, lengths) = plain_network(style, 3, end=1.0), THREE
-    together = beam(network, source, lengths, width=width, n_best=width)
-    for i, hypotheses in enumerate(together):
-        (alone,) = beam(network, source[: lengths[i], [i]], lengths[[i]], width=width, n_best=width)
-        for one, other in zip(alone, hypotheses, strict=True):
-            assert one.tokens == other.tokens
-            assert one.score == pytest.approx(other.score, rel=1e-5)
-            np.testing.assert_allclose(one.alignment, other.alignment, atol=1e-5)
-
-
 @pytest.mark.parametrize("width", [1000, 100_000])
 def test_a_beam_may_be_wider_than_the_vocabulary(width: int) -> None:
     network, (source, lengths) = plain_network("bahdanau", 1), THREE
@@ -343,14 +330,6 @@ def test_a_beam_may_be_wider_than_the_vocabulary(width: int) -> None:
 def test_a_beam_without_enough_memory_is_an_error() -> None:
     with pytest.raises(MemoryError):
         beam(plain_network("bahdanau", 1), *THREE, width=1 << 31)
-
-
-def test_a_vocabulary_must_have_a_start_token() -> None:
-    config = RecurrentConfig(20, 1, embedding=4, encoder=3, decoder=5, attention=2)
-    flat = np.zeros(Parameters(config.shapes()).flat.size, np.float32)
-    network = RecurrentNetwork(config, Parameters(config.shapes(), flat))
-    with pytest.raises(IndexError):
-        beam(network, *THREE, width=2)
 
 
 def test_back_pointers_are_right_across_many_calls() -> None:

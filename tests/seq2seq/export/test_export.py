@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pytest
 from exported import KINDS, PAIRS, SIZES, Halves, lines, trained
-from fresh import printed
 from source_cases import SMALL, every_array, examples, untrained
 
 from regard import _files
@@ -25,7 +24,6 @@ from regard.seq2seq.decoding.restrictions import Restricted, Restrictions, repet
 from regard.seq2seq.evaluation.held_out import as_held_out
 from regard.seq2seq.export import folder as files
 from regard.seq2seq.export.comparison import TOLERANCE, allowed, compare
-from regard.seq2seq.export.conversion import check_exportable
 from regard.seq2seq.export.folder import FILES, OF_ARRAYS, copied, drafted, export
 from regard.seq2seq.networks.families import build
 from regard.seq2seq.networks.recurrent.config import RecurrentConfig
@@ -741,18 +739,6 @@ def test_a_missing_package_is_named_before_any_work(
     told = refused([str(run), "--onnx", str(tmp_path / "app")], capsys)
     assert told == f'exporting needs {missing}: pip install "regard[onnx]"'
     assert not (tmp_path / "app").exists()
-
-
-@pytest.mark.slow
-def test_the_command_line_loads_no_onnx_before_it_is_needed() -> None:
-    code = (
-        "import sys, regard.cli, regard.commands.export; print({'onnx', 'onnxruntime'} & sys.modules.keys())"
-    )
-    assert printed(code) == "set()\n"
-
-
-def test_a_model_is_checked_as_a_library_call_does(run: Path) -> None:
-    check_exportable(Seq2Seq.load(run).model, without_extras=False)
 
 
 @pytest.mark.slow

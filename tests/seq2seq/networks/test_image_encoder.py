@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict
 from functools import partial
 from typing import Any
 
@@ -78,25 +76,6 @@ def test_gradients_are_those_of_finite_differences(inputs: ImageInput) -> None:
     assert nn.check_gradients(function, list(p.values())) < 1e-6
 
 
-def test_gradients_go_through_dropout() -> None:
-    inputs = INPUTS[1]
-    p, source = parameters(inputs, 4), images(inputs, 2)
-    y, back = annotate(p, inputs, source, 0.5, np.random.default_rng(3))
-    plain, plain_back = annotate(p, inputs, source)
-    dropped = y == 0
-    assert 0.2 < dropped.mean() < 0.8
-    np.testing.assert_allclose(y[~dropped], 2 * plain[~dropped])
-    d = np.cos(np.arange(y.size)).reshape(y.shape)
-    for name, gradient in plain_back(np.where(dropped, 0, 2 * d)).items():
-        np.testing.assert_allclose(back(d)[name], gradient, atol=1e-12)
-
-
-def test_there_is_no_dropout_without_a_generator() -> None:
-    inputs = INPUTS[0]
-    p, source = parameters(inputs, 4), images(inputs, 2)
-    np.testing.assert_array_equal(annotate(p, inputs, source, 0.5)[0], annotate(p, inputs, source)[0])
-
-
 @pytest.mark.parametrize(
     ("height", "width", "filters", "grid"),
     [
@@ -121,36 +100,6 @@ def test_the_grid(height: int, width: int, filters: tuple[int, ...], grid: tuple
         annotations, _ = annotate(p, inputs, images(inputs, 3, np.float32))
         assert annotations.shape == (grid[0] * grid[1], 3, 6)
         assert annotations.dtype == np.float32
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("inputs", [*INPUTS, ImageInput(40, 40, 1, (16, 32))], ids=str)
-def test_each_image_alone_has_the_same_annotations(inputs: ImageInput, dtype: Any) -> None:
-    p, source = parameters(inputs, 4, dtype), images(inputs, 5, dtype)
-    together, _ = annotate(p, inputs, source)
-    tolerance = 1e-4 if dtype is np.float32 else 1e-11
-    for b in range(5):
-        alone, _ = annotate(p, inputs, source[:, b : b + 1])
-        np.testing.assert_allclose(together[:, b : b + 1], alone, atol=tolerance)
-
-
-def test_a_batch_has_the_sum_of_the_gradients_of_its_images() -> None:
-    inputs = INPUTS[1]
-    p, source = parameters(inputs, 4), images(inputs, 3)
-    annotations, back = annotate(p, inputs, source)
-    parts = [annotate(p, inputs, source[:, b : b + 1])[1](annotations[:, b : b + 1]) for b in range(3)]
-    for name, gradient in back(annotations).items():
-        np.testing.assert_allclose(gradient, sum(part[name] for part in parts), atol=1e-10)
-
-
-def test_the_encoder_is_deterministic() -> None:
-    inputs = ImageInput(20, 20, 1, (8, 16))
-    p, source = parameters(inputs, 16, np.float32), images(inputs, 7, np.float32)
-    runs = [annotate(p, inputs, source, 0.3, np.random.default_rng(2)) for _ in range(2)]
-    np.testing.assert_array_equal(runs[0][0], runs[1][0])
-    one, other = (back(y) for y, back in runs)
-    for name in p:
-        np.testing.assert_array_equal(one[name], other[name])
 
 
 def test_a_batch_of_no_images() -> None:
@@ -243,15 +192,6 @@ def test_initial_values() -> None:
         ("image_rows", 0.3),
     ):
         np.testing.assert_allclose(drawn[name].std(), deviation, rtol=0.1)
-
-
-def test_a_configuration_comes_back_from_json() -> None:
-    inputs = ImageInput(40, 32, 3, (16, 32, 64))
-    again = ImageInput(**json.loads(json.dumps(asdict(inputs))))
-    assert again == inputs
-    assert hash(again) == hash(inputs)
-    assert again.filters == (16, 32, 64)
-    assert type(ImageInput(np.int64(4), 4).height) is int  # type: ignore[arg-type]
 
 
 SIZES: list[tuple[dict[str, Any], type[Exception], str]] = [

@@ -14,7 +14,6 @@ from regard import nn
 from regard.context import record
 from regard.seq2seq.corpus.batching import EncodedPair, collate, source_batch
 from regard.seq2seq.networks import top_tokens as ranking
-from regard.seq2seq.networks.base import LossOptions
 from regard.seq2seq.networks.families import describe, read_config
 from regard.seq2seq.networks.output_layer import (
     alignment_loss,
@@ -23,7 +22,6 @@ from regard.seq2seq.networks.output_layer import (
 )
 from regard.seq2seq.networks.parameters import Parameters
 from regard.seq2seq.networks.recurrent.config import RecurrentConfig
-from regard.seq2seq.networks.recurrent.decoder import decode
 from regard.seq2seq.networks.recurrent.encoder import encode
 from regard.seq2seq.networks.recurrent.network import RecurrentNetwork
 from regard.seq2seq.networks.recurrent.ops import Forward
@@ -54,22 +52,6 @@ def test_the_gradient_of_a_sampled_softmax(rdrop: float) -> None:
     assert len(ids) < 1200
     loss = loss_of(config, batch, dropout=0.2, rdrop=rdrop)
     assert nn.check_gradients(loss, [array.copy() for array in parameters.values()], directions=1) < 1e-7
-
-
-@pytest.mark.slow
-def test_guided_alignment_pulls_the_weights_to_the_links() -> None:
-    network, batch = make_network({}, np.float64), collate(PAIRS)
-    before = network.loss(batch, LossOptions(guided_alignment=1.0))[0]
-    for _ in range(200):
-        _, pullback = network.loss(batch, LossOptions(guided_alignment=1.0))
-        for part, gradient in pullback(1.0).items():
-            network.parameters[part][...] -= 0.3 * gradient
-    encoded, _ = encode(network.parameters, network.config, batch.source, batch.lengths)
-    decoded, _ = decode(network.parameters, network.config, encoded, batch.target[:-1], with_weights=True)
-    assert network.loss(batch, LossOptions(guided_alignment=1.0))[0] < before
-    assert batch.links is not None
-    assert decoded.weights is not None
-    assert float((batch.links * decoded.weights).sum()) > 0.8 * batch.links.sum()
 
 
 def test_guided_alignment_by_hand() -> None:

@@ -32,7 +32,7 @@ from regard.seq2seq.corpus.pairs import read_pairs
 from regard.seq2seq.networks.families import FAMILIES, build, describe
 from regard.seq2seq.networks.recurrent.config import RecurrentConfig
 from regard.seq2seq.sources import Text
-from regard.seq2seq.sources.text.tokenizers import Subwords, Words
+from regard.seq2seq.sources.text.tokenizers import Words
 from regard.seq2seq.sources.text.vocabulary import SPECIAL, Vocabulary
 from regard.seq2seq.storage.checkpoint_file import State, read_checkpoint, write_checkpoint
 from regard.seq2seq.storage.model_file import Model, read_model, write_model
@@ -68,17 +68,6 @@ def parts(data: bytes) -> tuple[dict[str, Any], bytes]:
 def joined(header: Any, body: bytes) -> bytes:
     text = header if isinstance(header, bytes) else json.dumps(header).encode()
     return struct.pack("<Q", len(text)) + text + body
-
-
-def test_a_model_is_read_as_it_was_written(tmp_path: Path) -> None:
-    model = small_model()
-    write_model(tmp_path / "m", model)
-    again = read_model(tmp_path / "m")
-    assert again.network.config == SIZES
-    assert (again.network.parameters.flat == model.network.parameters.flat).all()
-    assert again.source == model.source
-    assert again.target.tokens == model.target.tokens
-    assert again.target.describe() == model.target.describe()
 
 
 def test_the_format_is_that_of_safetensors(good: bytes) -> None:
@@ -349,13 +338,6 @@ def test_cut_off_files(good: bytes, tmp_path: Path, length: int) -> None:
 
 @pytest.mark.slow
 @LOOSE
-@given(data=st.binary(max_size=200))
-def test_any_bytes(tmp_path: Path, data: bytes) -> None:
-    refused(data, tmp_path / "m")
-
-
-@pytest.mark.slow
-@LOOSE
 @given(
     name=st.sampled_from([*SIZES.shapes(), "source.tokens", "__metadata__"]),
     key=st.sampled_from(["dtype", "shape", "data_offsets", "config", "source"]),
@@ -366,14 +348,6 @@ def test_any_bytes(tmp_path: Path, data: bytes) -> None:
 )
 def test_any_header(good: bytes, tmp_path: Path, name: str, key: str, value: Any) -> None:
     never_worse_than_an_error(changed(good, name, **{key: value}), tmp_path / "m")
-
-
-def test_subwords_are_saved_and_loaded(tmp_path: Path) -> None:
-    pieces = [*SPECIAL, "\u2581", "a", "b", "\u2581ab"]
-    subwords = Subwords(Vocabulary(pieces), -np.arange(8.0), method="bpe")
-    model = Model(build(RecurrentConfig(8, 8, 2, 2, 2, 2)), Text.of(subwords), subwords)
-    write_model(tmp_path / "m", model)
-    assert read_model(tmp_path / "m").source.tokenizer.tokenize("ab ba") == subwords.tokenize("ab ba")
 
 
 # -------------------------------------------------------------------------------------------------- checkpoints
@@ -580,19 +554,6 @@ def test_only_partial_files_of_the_path_are_removed(tmp_path: Path) -> None:
     _files.remove_partial(tmp_path / "it")
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(mine)
     _files.remove_partial(tmp_path / "no-such-folder" / "it")
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
-def test_the_partial_file_of_a_killed_process_is_removed(tmp_path: Path) -> None:
-    code = "import os, signal; from regard import _files\n"
-    code += "with _files.replacing('it'): os.kill(os.getpid(), signal.SIGKILL)"
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1] / "src")}
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, check=False)
-    assert done.returncode == -signal.SIGKILL
-    assert partial_of(tmp_path / "it").exists()
-    _files.remove_partial(tmp_path / "it")
-    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("second", ["missing/second", "folder"])
