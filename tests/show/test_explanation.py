@@ -72,7 +72,7 @@ def test_the_story_is_its_steps_but_the_logits() -> None:
     steps = [story.step(name) for name in ("inputs", "scores", "weights", "context", "row")]
     assert str(story) == "\n\n".join(steps)
     assert [story.step(number) for number in (1, 2, 3)] == steps[1:4]
-    assert steps[4] == story.row(2) != story.row(1)
+    assert steps[4] == story.step("row", 2) != story.step("row", 1)
     assert "\x1b" not in str(story)
     assert "word 2 . word 1 = 2*2 + 0*2 + 0*2 = 4" in story.step("scores", row=1)
 
@@ -216,7 +216,7 @@ def test_each_option_is_printed(options: dict[str, object], expected: str) -> No
 
 def test_a_sink_is_printed_with_its_weight() -> None:
     """One key of logit 0 and a sink of logit log 3."""
-    output = regard.explain(queries=[[0.0]], sink=math.log(3)).row(0)
+    output = regard.explain(queries=[[0.0]], sink=math.log(3)).step("row")
     assert output.endswith("the sink takes the rest of the weight: 0.75")
 
 
@@ -341,7 +341,7 @@ EYE = np.eye(2)
         ),
         (lambda: regard.explain(queries=EYE, row=-1), "ValueError: row must be at least 0. Got -1 instead."),
         (
-            lambda: regard.explain(queries=EYE).row(2),
+            lambda: regard.explain(queries=EYE).step("row", 2),
             "ValueError: row must be one of the 2 queries, counted from 0: 2",
         ),
         (
@@ -393,7 +393,7 @@ def test_no_table_is_wider_than_the_screen(size: float, digits: int, monkeypatch
             if not line.startswith(("logit = ", "weight = "))
         ]
         assert max(map(len, lines)) <= 80
-    assert "for which there is room" in story.row(0) or digits == 5
+    assert "for which there is room" in story.step("row", 0) or digits == 5
 
 
 @pytest.mark.parametrize("columns", ["60", "80"])

@@ -543,10 +543,6 @@ def test_a_row_is_explained_term_by_term() -> None:
         assert term == pytest.approx(weight * value, abs=3e-5)
 
 
-def test_the_best_match_is_written_out() -> None:
-    assert "query 1 . key 1 = 1*1 + 0*0 = 1" in explanation()
-
-
 def test_a_query_without_a_visible_key_is_explained() -> None:
     shown = explanation(mask=np.array([[False] * 3, [True] * 3]))
     assert "query 1 attends to nothing: its weights and its context are 0" in shown
@@ -578,7 +574,7 @@ def test_an_explanation_needs_two_dimensions() -> None:
 
 def test_many_keys_are_explained_by_the_strongest_and_the_sum_of_the_others() -> None:
     keys = np.random.default_rng(0).normal(size=(50, 4))
-    lines = regard.explain(queries=keys).row(0).split("query 1, term by term\n\n")[1].split("\n")
+    lines = regard.explain(queries=keys).step("row", 0).split("query 1, term by term\n\n")[1].split("\n")
     assert lines[11].startswith("40 others")
     assert sum(float(line.split()[5]) for line in lines[1:11]) + float(lines[11].split()[3]) == pytest.approx(
         1, abs=1e-4

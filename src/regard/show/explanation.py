@@ -216,28 +216,6 @@ class Explanation(InNotebook):
             _check.one_of("name", name, STEPS, "1, 2 and 3 are scores, weights and context")
         return "\n\n".join(filter(None, story.STEPS[name](self, self._row(row))))
 
-    def row(self, row: int) -> str:
-        """Return the text of one query, term by term.
-
-        Parameters
-        ----------
-        row : int
-            The query, from 0.
-
-        Returns
-        -------
-        str
-            Paragraphs without a newline at the end.
-
-        Examples
-        --------
-        >>> import regard
-        >>> story = regard.explain(queries=[[2.0]], keys=[[0.0], [1.0]], values=[[0.0], [4.0]], digits=2)
-        >>> story.row(0) == story.step("row", 0)
-        True
-        """
-        return self.step("row", row)
-
     def latex(self, row: int | None = None) -> str:
         """Return one query as LaTeX for the package amsmath: its vectors, scores, logits, weights and context.
 
