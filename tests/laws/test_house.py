@@ -427,23 +427,6 @@ def test_every_public_name_has_a_docstring() -> None:
     assert not faults, "\n".join(faults)
 
 
-def test_the_check_of_methods_finds_missing_sections() -> None:
-    class Counter:
-        def add(self, n: int) -> int:
-            """Return a sum."""
-            return n
-
-        def total(self) -> int:
-            """Return the total."""
-            return 0
-
-    assert member_faults("Counter", Counter, complete=False) == []
-    sections = ("Examples", "Parameters", "Returns")
-    assert member_faults("Counter", Counter, complete=True) == [
-        f"Counter.add: no section {x}" for x in sections
-    ]
-
-
 def with_sections(path: Path, module: str, exported: set[str]) -> list[str]:
     """The functions and classes whose docstring has a section although no package exports them."""
     found = []
