@@ -6,6 +6,7 @@ import argparse
 import functools
 import inspect
 import operator
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -249,7 +250,7 @@ def _is_file(path: Path) -> bool:
     """Whether an argument names a file of arrays, which may not exist."""
     name = str(path)
     return (
-        path.exists()
+        os.path.exists(path)  # a long sentence is no name of a file, and no error
         or path.suffix.lower() in _FILES
         or is_array_file(path)
         or ("/" in name and " " not in name)

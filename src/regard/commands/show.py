@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from regard.commands import argument_types
 from regard.commands.array_files import read_array, read_named
 from regard.commands.inputs import Given, add_attention, add_input, given, labels_of
 from regard.commands.options import check_needs, first_given
-from regard.show.figures.figure import PICTURES, check_picture
+from regard.show.figures.figure import PICTURES, check_picture, save
 from regard.show.page import HtmlPage, page
 from regard.show.page.chapters import ALONE, CHAPTERS, story
 from regard.show.page.document import check_new
@@ -53,6 +54,7 @@ examples:
   regard show --words vectors.csv --causal --out page.html   your vectors, names in the first column
   regard show my.npz --out page.html                         your queries, keys and values, or your weights
   regard show --weights w.npy --out weights.svg              weights of any model, as a page or as a picture
+  regard show --words vectors.csv --query 3 --out lanes.svg  how the keys share the attention of query 3
   regard show runs/mine --text "two cats" --out page.html    the alignments and heads of a model of regard train
   regard show runs/mine --text "two cats" --token 2 --out page.html   how its decoder attends when it writes token 2
   regard show --section language-model --out page.html       a small language model that goes on with your text
@@ -83,6 +85,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--importance",
         action="store_true",
         help="with --text: beside the weights, what each token loses without each input, and what that contributes",
+    )
+    group.add_argument(
+        "--query",
+        type=argument_types.integer(),
+        metavar="N",
+        help="a picture of the lanes of query N instead of all weights: scores, shares and context",
     )
     group.add_argument("--force", action="store_true", help="replace a page that exists")
     group.add_argument(
@@ -124,7 +132,7 @@ def _add_story(group: argparse._ArgumentGroup) -> None:
         help="of the page without an input, only this chapter: %(choices)s; may be repeated",
     )
     group.add_argument(
-        "--slides", action="store_true", help="one chapter a screen, with the arrow keys on and back"
+        "--slides", action="store_true", help="one step a screen, with the arrow keys on and back"
     )
     group.add_argument(
         "--language",
@@ -144,7 +152,9 @@ def run(args: argparse.Namespace) -> int:
     if args.importance and args.token is not None:
         _check.exclude("--importance", "--token")
     if args.out.suffix.lower() in PICTURES:
-        return _draw(args)
+        return _draw_lanes(args) if args.query is not None else _draw(args)
+    if args.query is not None:
+        _check.fail(f"--query draws a picture: --out must end in .png, .svg or .pdf. Got {args.out} instead.")
     check_new(args.out, force=args.force, hint="--force")
     document = _page(args)
     document.save(args.out, force=args.force)
@@ -206,8 +216,8 @@ def _weights(args: argparse.Namespace) -> NDArray[Any] | None:
     if not args.files:
         return None
     first = args.files[0]
-    if first.is_dir() or first.suffix.lower() == ".safetensors":
-        kind = "folder" if first.is_dir() else "safetensors file"
+    if os.path.isdir(first) or first.suffix.lower() == ".safetensors":
+        kind = "folder" if os.path.isdir(first) else "safetensors file"
         _check.fail(f"{first} is a {kind}: with --text it may be a model of regard train")
     if len(args.files) != 1 or first.suffix.lower() != ".npz":
         return None
@@ -217,6 +227,21 @@ def _weights(args: argparse.Namespace) -> NDArray[Any] | None:
 def _named_weights(path: Path) -> NDArray[Any]:
     """Return the array weights of an .npz file."""
     return read_named(path, ["weights"])["weights"]
+
+
+def _draw_lanes(args: argparse.Namespace) -> int:
+    """Write a picture of the keys of one query."""
+    from regard.show.figures._lanes import lanes
+
+    if option := first_given(args, ("--text", "--weights")):
+        _check.exclude(option, "--query")
+    check_picture(args.out)
+    inputs = given(args)
+    queries, keys = inputs.names()
+    row = _check.integer("--query", args.query, 1, most=len(queries)) - 1
+    save(args.out, lanes(inputs.attend(), row, queries[row], keys))
+    print(args.out)
+    return 0
 
 
 def _draw(args: argparse.Namespace) -> int:
