@@ -47,7 +47,9 @@ def fails(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 def test_alone_it_tells_a_story_with_the_words_of_the_tutorial_and_a_decoder(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    chapters = {chapter["data"]["name"]: chapter["parts"] for chapter in shows(capsys)}
+    *story, sheet, quiz = shows(capsys)
+    assert [sheet["view"], quiz["view"]] == ["sheet", "quiz"]
+    chapters = {chapter["data"]["name"]: chapter["parts"] for chapter in story}
     views = [[part["view"] for part in chapters[name]] for name in ("why", "queries", "heads")]
     assert views == [["why"], ["learning", "geometry"], ["multihead"]]
     (examples,), (_, decoder), (trained, translator) = (
@@ -160,14 +162,16 @@ def test_a_missing_folder_is_reported(capsys: pytest.CaptureFixture[str]) -> Non
     assert capsys.readouterr().err == "regard show: error: none/page.html: No such file or directory\n"
 
 
-@pytest.mark.parametrize(("words", "says"), [(32, False), (33, True)])
+@pytest.mark.parametrize(("words", "says"), [(200, False), (201, True)])
 def test_more_words_than_can_be_changed_are_said(
     words: int, says: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
     sentence = " ".join(f"word{k}" for k in range(words))
     assert main(["show", sentence, "--out", "page.html"]) == 0
-    rule = f"These are {words} queries and {words} keys. Numbers can be changed, step by step, up to 1,024 weights"
-    assert (rule in capsys.readouterr().err) == says
+    rule = f"These are {words} queries and {words} keys of "
+    said = capsys.readouterr().err
+    assert (rule in said) == says
+    assert ("up to 200 words, and 4,096 numbers a matrix: here are the weights alone." in said) == says
     (section,) = sections()
     assert section["view"] == ("heads" if says else "mechanism")
     assert [text.startswith(rule) for text in section["warnings"]] == [True] * says

@@ -200,11 +200,13 @@ def test_a_wrong_guess_gets_a_hint_and_a_second_try(opened: Any, name: str) -> N
 
 @pytest.mark.slow
 def test_a_printed_chapter_begins_a_sheet_and_can_be_printed_alone(page: Any) -> None:
-    page.evaluate("window.print = () => { window.left = document.querySelectorAll('.left-out').length; }")
+    page.evaluate(
+        "window.print = () => { window.left = document.querySelectorAll('.chapter.left-out').length; }"
+    )
     page.get_by_role("button", name="Print").click()
     page.get_by_role("menuitem", name="Only this: Why?").click()
     assert page.evaluate("window.left") == len(NAMES) - 1
-    assert page.locator(".left-out").count() == 0
+    assert page.locator(".chapter.left-out").count() == 0
     page.emulate_media(media="print")
     breaks = page.locator("section.chapter").evaluate_all(
         "all => all.map((x) => getComputedStyle(x).breakBefore)"
@@ -214,16 +216,103 @@ def test_a_printed_chapter_begins_a_sheet_and_can_be_printed_alone(page: Any) ->
 
 
 @pytest.mark.slow
-def test_slides_show_one_chapter_and_the_arrow_keys_go_on_and_back(opened: Any) -> None:
+def test_slides_show_one_step_and_the_arrow_keys_go_on_and_back(opened: Any) -> None:
     tab = opened(HtmlPage(story(), slides=True), width=1280, height=720)
-    shown = "[...document.querySelectorAll('section.chapter')].filter((x) => x.offsetHeight).map((x) => x.id)"
+    shown = "[...document.querySelectorAll('section')].filter((x) => x.offsetHeight).map((x) => x.id)"
+    place = tab.locator(".slide-number")
+    seen = []
+    first, last = (int(x) for x in place.inner_text().split(" / "))
+    for number in range(first, last + 1):
+        assert place.inner_text() == f"{number} / {last}"
+        (name,) = tab.evaluate(shown)
+        seen.append(name)
+        text = tab.locator(f"#{name}").inner_text()
+        fits = tab.evaluate("document.documentElement.scrollHeight <= innerHeight")
+        assert fits or tab.locator(f"#{name} > .drawer:visible > div").count()  # a view of its own scrolls
+        assert len(text) > 50
+        tab.keyboard.press("ArrowRight")
+    assert list(dict.fromkeys(seen)) == NAMES
+    assert place.inner_text() == f"{last} / {last}"
+    for _ in range(2 * last):
+        tab.keyboard.press("ArrowLeft")
     assert tab.evaluate(shown) == NAMES[:1]
-    for key, name in (("ArrowRight", NAMES[1]), ("ArrowRight", NAMES[2]), ("ArrowLeft", NAMES[1])):
-        tab.keyboard.press(key)
-        assert tab.evaluate(shown) == [name]
     tab.locator(f'.rail a[href="#{NAMES[-1]}"]').click()
-    tab.keyboard.press("ArrowRight")  # there is no other
     assert tab.evaluate(shown) == NAMES[-1:]
+
+
+@pytest.mark.slow
+def test_slides_show_the_three_steps_one_after_the_other_and_answer_the_guess(opened: Any) -> None:
+    tab = opened(HtmlPage(story(["shares"]), slides=True), width=1600, height=900)
+    lanes, told = tab.locator(".lanes"), []
+    for _ in range(6):
+        told.append(lanes.text_content() + tab.locator(".chapter-body > .told").inner_text())
+        tab.keyboard.press("ArrowRight")
+    whole, scores, weights, context, guess, answer = told
+    assert "1.97" in whole
+    assert "98.6" in whole
+    assert "98.6" not in scores
+    assert "6" in scores
+    assert "98.6" in weights
+    assert "1.97" not in weights
+    assert "1.97" in context
+    predict = texts("en")["chapters"]["shares"]["predict"]
+    assert predict["ask"] in guess
+    assert predict["answer"] not in guess
+    assert predict["answer"] in answer
+
+
+SAME = {  # words of English that are words of the other language too, or names
+    "fr": "annotation annotations attention causal cos entmax exp feed forward key language logit model noir page "
+    "place position positions query readout score scores softcap softmax source sparsemax tanh value values weight "
+    "animal cell format directions",
+    "de": "attention cell cos decoder encoder exp feed forward format key keys queries query score scores softcap "
+    "softmax tanh value values",
+}
+STRINGS = """() => {
+  const seen = [];
+  const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walk.nextNode()) {
+    if (!walk.currentNode.parentElement.closest('script, style')) seen.push(walk.currentNode.data);
+  }
+  const names = ['aria-label', 'aria-valuetext', 'title', 'placeholder'];
+  document.querySelectorAll('body *').forEach((x) => names.forEach((name) => seen.push(x.getAttribute(name) ?? '')));
+  return seen;
+}"""
+
+
+MENUS = """() => [...document.querySelectorAll('button.opens')].flatMap((button) => {
+  button.click();
+  return [...document.querySelectorAll('.menu button')].map((item) => item.textContent);
+})"""
+
+
+def strings(tab: Any) -> set[str]:
+    """All that a reader sees or hears: every drawer open, options chosen, an exercise begun, each menu opened."""
+    tab.evaluate("document.querySelectorAll('details').forEach((part) => { part.open = true; })")
+    tab.locator("#shares .inputs figure").first.wait_for()
+    found = {*tab.evaluate(STRINGS), *tab.evaluate(MENUS)}
+    options = tab.locator("#shares .controls")
+    options.locator("[type=checkbox]").check()
+    options.locator("select").nth(1).select_option("window")
+    options.locator("select").last.select_option("sparsemax")
+    tab.locator("#shares .start button").first.click()
+    found |= set(tab.evaluate(STRINGS))
+    tab.locator("#shares .stepper .quiet").click()
+    tab.locator("#shares [data-part=exercise]").click()
+    return found | set(tab.evaluate(STRINGS))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("language", sorted({*LANGUAGES} - {"en"}))
+def test_no_word_of_the_page_of_a_language_is_english(opened: Any, language: str) -> None:
+    english, other = (
+        strings(opened(HtmlPage(story(language=name), language=name, title=""))) for name in ("en", language)
+    )
+    known = re.findall(r"[a-z]+", f"{asset('translator.json')} the black cat le chat noir max com".lower())
+    allowed = {*SAME[language].split(), *known}
+    for text in english & other:
+        words = {word for word in re.findall(r"[a-z]{3,}", text.lower()) if word not in allowed}
+        assert not words, text
 
 
 @pytest.mark.slow

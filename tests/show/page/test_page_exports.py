@@ -18,6 +18,7 @@ from regard.commands.array_files import read_table
 from regard.seq2seq.translator import Translation
 from regard.show import HtmlPage, page
 from regard.show.page.alignment import alignment, sentence
+from regard.show.page.chapters import story
 from regard.show.page.examples import directions, drawn, meanings, reordering
 from regard.show.page.heads import group, heads
 from regard.show.page.long_attention import LongAttention
@@ -135,8 +136,48 @@ def test_pictures_of_alignments_heads_and_long_attention(opened: Any, exported: 
     assert {"Queries", "Keys", "1", "600", "700"} <= set(texts(exported(tab, "this part", "SVG")))
 
 
+PICTURES = (
+    ".plot, .squeezed, .strips, .lanes, .plane, .heat, .decoder-steps, .letters-parts, canvas[role=img]"
+)
+VIEWS = {
+    "story": lambda: story(),
+    "language model": lambda: story(["language-model"]),
+    "alignment": lambda: page([Translation("a b", ("a", "b"), ("c", "d"), 0.0, np.eye(2))]).sections,
+    "heads": lambda: page(np.full((1, 2, 5, 5), 0.2)).sections,
+    "many": lambda: page(*np.random.default_rng(0).normal(size=(3, 40, 3))).sections,
+    "long": lambda: page(LongAttention(np.ones((1, 600, 4)), np.ones((1, 700, 4)))).sections,
+}
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_every_picture_is_exported_as_svg_with_text(opened: Any, exported: Any, name: str) -> None:
+    tab = opened(HtmlPage(VIEWS[name]()))
+    tab.evaluate("document.querySelectorAll('details').forEach((part) => { part.open = true; })")
+    tab.wait_for_timeout(100)
+    if name == "long":
+        tab.locator(".long-canvas").click()
+    saved = 0
+    for button in tab.locator("button.export:visible").all():
+        button.click()
+        item = tab.get_by_role("menuitem", name="Picture as SVG")
+        if not item.count():
+            tab.keyboard.press("Escape")
+            continue
+        with tab.expect_download() as download:
+            item.click()
+        path = download.value.path()
+        assert any(text.strip() for text in texts(path)), button.get_attribute("aria-label")
+        saved += 1
+    shown = tab.locator(PICTURES).evaluate_all("all => all.filter((x) => x.checkVisibility()).length")
+    assert saved >= shown > 0
+
+
 def test_a_plane_has_its_words(opened: Any, exported: Any) -> None:
-    found = " ".join(texts(exported(opened(HtmlPage([directions()])), "the plane", "SVG")))
+    found = " ".join(
+        texts(
+            exported(opened(HtmlPage([directions()])), "The plane of keys, values, query and context", "SVG")
+        )
+    )
     assert all(word in found for word in ("honey", "apple", "context", "sweet"))
 
 

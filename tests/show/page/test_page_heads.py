@@ -12,8 +12,8 @@ import pytest
 import regard
 from regard.context import Attention
 from regard.seq2seq.networks.transformer.heads import Heads
-from regard.show import page
-from regard.show.page.heads import group, heads, measures, of_recorded
+from regard.show import HtmlPage, page
+from regard.show.page.heads import Layer, group, heads, measures, of_layers, of_recorded
 from regard.show.page.long_attention import LongAttention
 
 
@@ -256,3 +256,18 @@ def test_no_more_lines_are_drawn_than_an_eye_can_tell(opened: Any, kind: str) ->
         token.click()
         assert tab.evaluate(LINES) == count + n  # those of a token are complete
         token.click()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [800, 1200])
+def test_long_names_of_layers_keep_every_column_and_their_end(opened: Any, width: int) -> None:
+    names = [f"transformer.encoder.layer.{k}.attention.self" for k in (11, 12)]
+    layers = (Layer(name, np.full((8, 4, 4), 0.25)) for name in names)
+    tab = opened(HtmlPage([of_layers(layers, None, None)]), width=width)
+    table = tab.locator(".head-table")
+    assert table.evaluate("box => box.scrollWidth <= box.clientWidth")
+    heads = tab.locator(".small-head")
+    for head in heads.all():
+        assert head.evaluate("x => x.scrollWidth <= x.clientWidth + 1")
+    assert heads.first.inner_text().replace("\n", " ").endswith("n.self H1")
+    assert names[0] in heads.first.get_attribute("aria-label")

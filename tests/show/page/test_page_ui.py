@@ -460,3 +460,61 @@ def test_a_pointer_on_a_column_works_its_key_out(words: Any) -> None:
     ).hover()
     assert words.locator("table.story thead th.picked").inner_text() == "word 2"
     assert "word 2: 2·0 + 0·2 + 2·1 = 2" in words.locator("tr.worked").all_inner_texts()
+
+
+@pytest.mark.parametrize("n", [33, 200])
+def test_up_to_200_words_have_the_page_of_few(opened: Any, n: int) -> None:
+    """A query is picked, numbers are changed, and the weights of all are a picture; all are those of attend."""
+    rng = np.random.default_rng(n)
+    queries, keys, values = rng.normal(size=(3, n, 4))
+    names = [f"w{k}" for k in range(n)]
+    tab = opened(page(queries, keys, values, query_labels=names, key_labels=names))
+    picker = tab.get_by_role("combobox", name="Query")
+    picker.select_option(index=n - 1)
+    own = regard.attend(queries, keys, values)
+    best = int(own.weights[-1].argmax())
+    said = f"{names[-1]} attends .*{names[best]} \\({100 * own.weights[-1, best]:.1f}"
+    assert re.match(said, tab.locator(".sentence").inner_text())
+    assert row(tab, "weight") == [
+        texts(own.weights[-1, [j]], 2)[0][0] for j in sorted({*np.argsort(-own.weights[-1])[:5].tolist()})
+    ]
+    inputs = tab.locator(".drawer[data-part=inputs]")
+    assert tab.get_by_role("spinbutton", name="Queries, w0").count() == 0  # made when they are asked for
+    inputs.locator("summary").click()
+    number(tab, f"Queries, {names[-1]}, column 1").fill("5")
+    queries[-1, 0] = 5
+    own = regard.attend(queries, keys, values)
+    best = int(own.weights[-1].argmax())
+    assert f"{names[best]} ({100 * own.weights[-1, best]:.1f}" in tab.locator(".sentence").inner_text()
+    tab.locator(".drawer[data-part=matrices] summary").click()
+    tab.locator(".matrix canvas").focus()
+    for _ in range(3):
+        tab.keyboard.press("ArrowDown")
+    assert f"{own.weights[3, 0]:.3f}" in tab.locator(".readout").inner_text()
+
+
+def test_the_numbers_of_a_vector_have_equal_digits(opened: Any) -> None:
+    tab = opened(page(np.array([[1.257, 2.257, 3.257]]), np.eye(3), np.eye(3)))
+    assert "(1.26, 2.26, 3.26)" in tab.locator(".story").inner_text()
+
+
+@pytest.mark.parametrize(
+    ("typed", "x"),
+    [("1/2", 0.5), ("\u22123 / 4", -0.75), ("1/0", None), ("1/2/3", None), ("", None), ("/2", None)],
+)
+def test_a_fraction_is_a_number(words: Any, typed: str, x: float | None) -> None:
+    cell = number(words, "Words, word 1, column 1")
+    cell.fill(typed)
+    assert cell.get_attribute("aria-invalid") == ("true" if x is None else None)
+    changed = WORDS.copy()
+    changed[0, 0] = 1 if x is None else x
+    agrees(words, of_words(changed))
+
+
+def test_a_decoder_says_what_is_read_asked_and_written(opened: Any) -> None:
+    tab = opened(HtmlPage([reordering()]))
+    told = tab.locator(".told").inner_text()
+    assert all(
+        part in told for part in ("the black cat", "le, chat, noir", "annotation", "state", "next state")
+    )
+    assert {"the", "black", "cat"} <= {*tab.locator(".lanes .context text").all_text_contents()}

@@ -100,7 +100,7 @@ def page(
         attention = large(*arrays, score=score, mask=mask, scale=scale, softcap=softcap, normalize=normalize)
         shown = sections(attention, query_labels, key_labels)
         return HtmlPage(
-            [replace(section, warnings=[*fixed(*arrays), *section.warnings]) for section in shown],
+            [replace(section, warnings=fixed(*arrays) or section.warnings) for section in shown],
             title=title,
         )
     section = of_arrays(

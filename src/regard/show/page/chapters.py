@@ -45,10 +45,15 @@ ALONE = (Chapter("language-model", letters),)
 
 
 def story(names: Sequence[str] | None = None, language: str = "en") -> list[Section]:
-    """Return the chapters with these names, in their order, or the story: all but those that are pages of their own."""
+    """Return the chapters with these names, in their order, or the story: all but those that are pages of their own.
+
+    The story ends with what a class needs: an exercise sheet and a quiz, which are shown when they are asked for.
+    """
     known = texts(language)
-    shown = CHAPTERS if names is None else [each for each in (*CHAPTERS, *ALONE) if each.name in names]
-    return [_section(chapter, known) for chapter in shown]
+    if names is None:
+        classroom = [Section(view, known[view]["title"], {"name": view}) for view in ("sheet", "quiz")]
+        return [*(_section(chapter, known) for chapter in CHAPTERS), *classroom]
+    return [_section(chapter, known) for chapter in (*CHAPTERS, *ALONE) if chapter.name in names]
 
 
 def _section(chapter: Chapter, known: dict[str, Any]) -> Section:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from regard.scores import ScoreLike
 from regard.show.page.alignment import alignment, sentence
 from regard.show.page.heads import Layer, group, heads, of_layers, of_model, of_recorded
 from regard.show.page.long_attention import LongAttention, long_section
-from regard.show.page.mechanism import fits, of_decoder, recorded
+from regard.show.page.mechanism import MOST, fits, of_decoder, recorded
 from regard.show.page.section import Section
 from regard.weights import NormalizeLike
 
@@ -107,9 +108,13 @@ def large(
 def _attention(shown: Attention, query_labels: Labels, key_labels: Labels) -> Section:
     """Return the steps of a small attention, or the weights of any other."""
     weights = shown.weights
-    if weights.ndim == 2 and weights.size and fits(*weights.shape):
+    if weights.ndim != 2 or not weights.size:
+        return of_recorded([shown], query_labels, key_labels)
+    if fits(*weights.shape):
         return recorded(shown, query_labels=query_labels, key_labels=key_labels)
-    return of_recorded([shown], query_labels, key_labels)
+    left_out = f"Of more than {MOST:,} weights, scores, logits and context are left out."
+    section = of_recorded([shown], query_labels, key_labels)
+    return replace(section, warnings=[*section.warnings, left_out])
 
 
 def _calls(calls: list[RecordedCall], query_labels: Labels, key_labels: Labels) -> list[Section]:

@@ -19,7 +19,7 @@ from regard._once import computed_once
 from regard.show.page import parts
 from regard.show.page.parts import asset
 from regard.show.page.section import Section, readable
-from regard.show.steps import LANGUAGES
+from regard.show.steps import LANGUAGES, texts
 
 __all__ = ["HtmlPage", "view_files"]
 
@@ -76,8 +76,11 @@ class HtmlPage:
         """The HTML of the complete file."""
         views = list(dict.fromkeys(view for section in self.sections for view in section.views))
         style, script = parts.style(views), parts.script(views, self.language)
+        tools = texts(self.language)["tools"]
         return Template(asset("template.html")).substitute(
             language=self.language,
+            dark=tools["dark"],
+            needs=tools["script"],
             kind="slides" if self.slides else "",
             title=html.escape(self.title),
             policy=html.escape(_policy(style, script)),

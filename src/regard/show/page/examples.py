@@ -146,15 +146,18 @@ def reordering(texts: Texts = TEXTS) -> Section:
     # A state that is high at a word makes its unit of the perceptron rise the most from that word's annotation.
     score = scores.additive(-1.5 * eye, 2 * eye, [2.5, 2.5, 2.5])
     after_the, after_black, after_cat = [-1, -1, 1.5], [1.5, -1, -1], [-1, 1.5, -1]
-    return decoder(
+    shown = texts["examples"]["decoder"]
+    section = decoder(
         eye,
         [0.8, -0.8, -0.8],
         score,
         0.2 * eye,
         [after_the, after_black, after_cat],
         steps=3,
-        **texts["examples"]["decoder"],
+        **{name: shown[name] for name in ("title", "source", "target")},
     )
+    # Each number of an annotation belongs to a word, and so does each number of the context.
+    return replace(section, data={**section.data, "about": shown["about"], "topics": shown["source"]})
 
 
 def directions(texts: Texts = TEXTS) -> Section:

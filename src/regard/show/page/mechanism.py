@@ -21,8 +21,11 @@ __all__ = ["decoder", "mechanism", "of_decoder", "recorded", "with_words"]
 
 Array = NDArray[Any]
 
-MOST = 1024  # weights, and numbers of each matrix, that are drawn as numbers of their own
-WIDEST = 64  # queries, and keys
+MOST = 1024  # weights, and numbers of each matrix, that are all drawn as numbers of their own
+LARGEST = (
+    200  # queries, and keys, of which a reader picks one; the weights of more than MOST pairs are a picture
+)
+NUMBERS = 4096  # of each matrix that can be changed
 _UNITS = 3  # of the perceptron that a reader may choose where the attention has none
 _SEED = 42
 _NUMBERS = {  # of all scores, which a reader can change
@@ -128,7 +131,13 @@ def mechanism(
         "options": _options(scale, softcap, normalize, _mask(mask, n, m))
         | _score(score, arrays[0].shape[1], arrays[1].shape[1]),
     }
-    return Section("mechanism", title, data, text=as_text(weights, data["query_labels"], data["key_labels"]))
+    text = as_text(weights, data["query_labels"], data["key_labels"])
+    return Section("mechanism", title, data, text=text, needs=_picture(n, m))
+
+
+def _picture(n: int, m: int) -> tuple[str, ...]:
+    """Return the part that draws n x m weights as a picture, if they are too many to be numbers."""
+    return () if n * m <= MOST else ("weights",)
 
 
 def with_words(
@@ -219,7 +228,8 @@ def recorded(
         shape = attention.weights.shape
         _check.fail(f"weights must be a matrix with numbers in it. Got shape {shape} instead.")
     n, m = attention.weights.shape
-    _check_fits(n, m)
+    if not fits(n, m):
+        _check.fail(f"a page shows the results of up to {MOST:,} weights as numbers: here are {n} x {m}")
     parts = {part: getattr(attention, part) for part in PARTS if part != "lse" and part in vars(attention)}
     data: dict[str, Any] = {
         "given": {part: array.astype(np.float64).tolist() for part, array in parts.items()},
@@ -240,7 +250,8 @@ def of_decoder(steps: AnySteps, *, row: int = 0, title: str = "", with_weight: b
     """
     queries, names = steps.queries, (steps.target_tokens, steps.source_tokens)
     n, m = len(queries), len(steps.keys)
-    _check_fits(n, m)
+    if max(n, m) > LARGEST:
+        _check.fail(f"a page shows the steps of up to {LARGEST} tokens: here are {n} and {m}")
     names_of = ["states", "query_weight" if with_weight else "queries", "keys", "values"]
     # The matrices of a head are small beside those of a recurrent network.
     names_of += ["key_weight", "value_weight"] if steps.style == "transformer" else []
@@ -260,6 +271,7 @@ def of_decoder(steps: AnySteps, *, row: int = 0, title: str = "", with_weight: b
         title or TEXTS["real"]["title"],
         data,
         text=as_text(steps.attend().weights, rows, columns),
+        needs=_picture(n, m),
     )
 
 
@@ -267,32 +279,29 @@ def is_readable(*arrays: Array) -> bool:
     """Return whether queries, keys and values are small matrices of finite numbers, which can be changed by hand."""
     if any(array.ndim != 2 or not array.size for array in arrays):
         return False
-    small = fits(len(arrays[0]), len(arrays[1])) and max(array.size for array in arrays) <= MOST
-    return small and all(np.isfinite(array.astype(np.float64)).all() for array in arrays)
+    return _small(*arrays) and all(np.isfinite(array.astype(np.float64)).all() for array in arrays)
+
+
+def _small(queries: Array, keys: Array, values: Array) -> bool:
+    largest = max(array.size for array in (queries, keys, values))
+    return max(len(queries), len(keys)) <= LARGEST and largest <= NUMBERS
 
 
 def fixed(queries: Array, keys: Array, values: Array) -> list[str]:
     """Explain that numbers can't be changed, if queries, keys and values are too large for that."""
-    n, m = len(queries), len(keys)
     arrays = queries, keys, values
-    if any(array.ndim != 2 for array in arrays) or (
-        fits(n, m) and max(array.size for array in arrays) <= MOST
-    ):
+    if any(array.ndim != 2 for array in arrays) or _small(*arrays):
         return []
-    most = f"{MOST:,} weights (32 words that attend to each other), {WIDEST} in a row, and {MOST:,} numbers a matrix"
-    return [f"These are {n:,} queries and {m:,} keys. Numbers can be changed, step by step, up to {most}."]
+    sizes = f"{len(queries):,} queries and {len(keys):,} keys of {queries.shape[1]:,} numbers"
+    most = f"{LARGEST} words, and {NUMBERS:,} numbers a matrix"
+    return [
+        f"These are {sizes}. Numbers can be changed, step by step, up to {most}: here are the weights alone."
+    ]
 
 
 def fits(n: int, m: int) -> bool:
     """Return whether n x m weights can be read as numbers."""
-    return n * m <= MOST and max(n, m) <= WIDEST
-
-
-def _check_fits(n: int, m: int) -> None:
-    if not fits(n, m):
-        _check.fail(
-            f"a page shows the steps of up to {MOST:,} weights, {WIDEST} in a row: here are {n} x {m}"
-        )
+    return n * m <= MOST
 
 
 def recomputes(score: ScoreLike, normalize: object) -> bool:
@@ -306,7 +315,9 @@ def recomputes(score: ScoreLike, normalize: object) -> bool:
 def _readable(*arrays: Array) -> list[Array]:
     """Return queries, keys and values as float64 matrices that fit a page."""
     if not is_readable(*arrays):
-        rule = f"a page changes matrices of finite numbers, up to {MOST:,} of them and of weights"
+        rule = (
+            f"a page changes matrices of finite numbers, up to {NUMBERS:,} of them, for up to {LARGEST} words"
+        )
         hint = "page(regard.attend(...)) shows the weights of larger ones, and of several heads"
         _check.fail(rule, dict(zip(("queries", "keys", "values"), arrays, strict=True)), hint)
     return [array.astype(np.float64) for array in arrays]

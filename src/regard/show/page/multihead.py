@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from regard import _check
 from regard.nn import multi_head_attention
-from regard.show.page.mechanism import MOST, WIDEST, is_readable
+from regard.show.page.mechanism import MOST, fits
 from regard.show.page.section import Section, labels
 from regard.show.steps import TEXTS
 
@@ -53,8 +54,10 @@ def multihead(
     x, *weights = arrays.values()
     multi_head_attention(x, None, *weights, heads=heads)  # checks the shapes
     _check.choice("positions", positions, tuple(TEXTS["multihead"]["kinds"]))
-    if not all(is_readable(array, array, array) for array in arrays.values()):
-        _check.fail(f"a page changes matrices of finite numbers, up to {MOST:,} of them and {WIDEST} words")
+    are_small = (0 < array.size <= MOST and np.isfinite(array).all() for array in arrays.values())
+    if not fits(len(x), len(x)) or not all(are_small):
+        most = f"{MOST:,} of them and {math.isqrt(MOST)} words"
+        _check.fail(f"a page changes matrices of finite numbers, up to {most}")
     if (d := weights[0].shape[1] // heads) % 2:
         _check.fail(f"rotary positions need an even size d of each head. Got {d} instead.")
     size = weights[2].shape[1] // heads

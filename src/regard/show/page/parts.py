@@ -49,6 +49,8 @@ PARTS = (
     Part("learning", ("learning",), needs=("computing", "plot")),
     Part("block", ("block",), ("block",), ("computing",)),
     Part("chapter", ("chapter",), ("chapter",)),
+    Part("sheet", ("classroom",), ("classroom",), ("computing", "mechanism", "chapter")),
+    Part("quiz", (), needs=("computing", "mechanism", "chapter", "sheet")),
     Part("shares", ("models/shares",), ("models",)),
     Part("translation", ("models/translation",), needs=("computing", "shares")),
     Part("letters", ("models/letters",), needs=("computing", "shares")),

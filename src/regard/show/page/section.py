@@ -37,7 +37,7 @@ class Section:
     """One section of a page: the view that draws it, its heading, and what the view draws, as JSON has it.
 
     NaN and infinity are allowed in `data`. `warnings` stand above the view, `text` instead of it where no script runs.
-    `parts` are views that this view draws inside of itself.
+    `parts` are views that this view draws inside of itself, `needs` further parts of scripts that its data need.
     """
 
     view: str
@@ -46,11 +46,12 @@ class Section:
     warnings: Sequence[str] = ()
     text: str = ""
     parts: Sequence[Section] = ()
+    needs: Sequence[str] = ()
 
     @property
     def views(self) -> list[str]:
-        """The view of the section, and those of its parts."""
-        return [self.view, *(view for part in self.parts for view in part.views)]
+        """The view of the section, those of its parts, and what they need."""
+        return [self.view, *self.needs, *(view for part in self.parts for view in part.views)]
 
 
 class TokenLabels(list[str]):

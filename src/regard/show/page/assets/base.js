@@ -30,6 +30,9 @@ function el(selector, ...content) {
 // A label that keeps its own direction: right-to-left words don't turn what stands around them.
 const bdi = (text) => el("bdi.label", text === "" ? "\u00a0" : text);
 
+// A text in which {name} becomes a value; an unknown name stays out.
+const filled = (text, parts) => text.replace(/\{(\w+)\}/g, (_, name) => parts[name] ?? "");
+
 // Call back at each of these events, whose names have spaces between them.
 function on(target, names, callback, options) {
   names.split(" ").forEach((name) => target.addEventListener(name, callback, options));
@@ -136,8 +139,7 @@ const regard = {
   // A text of TEXTS: {name} becomes a value, [term] or [text](term) a word that explains itself, and [text](view) a link
   // to the section of that view.
   rich(text, values = {}) {
-    const filled = text.replace(/\{(\w+)\}/g, (_, name) => values[name] ?? "");
-    const parts = filled.split(/\[([^\]]+)\](?:\(([\w -]+)\))?([\u00a0.,;:!?)]*)/);
+    const parts = filled(text, values).split(/\[([^\]]+)\](?:\(([\w -]+)\))?([\u00a0.,;:!?)]*)/);
     const word = (text, name = text) =>
       TEXTS.terms[entry(name)] ? regard.term(text, name) : regard.linked(text, name);
     const whole = (word, mark) => (mark ? el("span.joined", word, mark) : word); // no line begins with a full stop
@@ -172,6 +174,17 @@ const regard = {
     return el("div.intro", parts, about && el("p", about), first && regard.first(first, act));
   },
 
+  // A function that changes parts of view.state, and draws it again.
+  changer: (view, draw) => (part) => {
+    Object.assign(view.state, part);
+    draw();
+    regard.changed();
+  },
+
+  // A picture above its title and what exports it.
+  figure: (title, svg, of, name = title) =>
+    el("figure.card", svg, el("figcaption.soft", title, " ", regard.exports(name, of))),
+
   // A control under its name; `more` are the attributes of both.
   field(name, input, ...more) {
     input.id ||= regard.unique("field");
@@ -193,7 +206,7 @@ const regard = {
   },
 
   // A button that makes all as it was.
-  reset: (act) => el("button.quiet", { "data-part": "reset", onclick: act }, "Reset"),
+  reset: (act) => el("button.quiet", { "data-part": "reset", onclick: act }, TEXTS.tools.reset),
 
   // Replace all children. The element that had the focus, by its id, its data-part or its name, gets it back.
   renew(root, ...children) {
@@ -326,6 +339,12 @@ const regard = {
     };
     set(current);
     return { element: el("div.choices", { role: "radiogroup", "aria-label": name }, buttons), set };
+  },
+
+  // The same under their name.
+  namedChoices(name, ...more) {
+    const { element, set } = regard.choices(name, ...more);
+    return { element: el("div.field", el("span.soft", { "aria-hidden": "true" }, name), element), set };
   },
 
   // A list to choose one from: {value: text}, or texts, of which `choose` gets the index.

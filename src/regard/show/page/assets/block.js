@@ -53,11 +53,7 @@ const wholeBlock = () => ({ place: "encoder", residual: "on", feed: "on" });
 regard.view("block", (root, data, { section }) => {
   const texts = TEXTS.block;
   const view = { state: wholeBlock() };
-  const change = (part) => {
-    Object.assign(view.state, part);
-    fill();
-    regard.changed();
-  };
+  const change = regard.changer(view, () => fill());
   const bar = placeBar(view, change, texts);
   const heading = el("p.sentence", { "aria-live": "polite" });
   const told = el("p.soft");
@@ -108,12 +104,11 @@ function works(strip, box, { place, residual, feed }) {
 
 function stripsPicture(texts) {
   const svg = el("svg:svg.strips", { viewBox: "0 0 364 268", role: "group" });
-  const exported = regard.exports(texts.picture, () => ({ svg: () => svg }));
   const set = (state) => {
     put(svg, drawStrips(state, texts));
     svg.setAttribute("aria-label", `${texts.picture}: ${texts.places[state.place].name}`);
   };
-  return { element: el("figure.card", svg, el("figcaption.soft", texts.picture, " ", exported)), set };
+  return { element: regard.figure(texts.picture, svg, () => ({ svg: () => svg })), set };
 }
 
 function drawStrips(state, texts) {

@@ -5,11 +5,16 @@ regard.view("chapter", (root, { name, parts: [picture, ...drawers] }) => {
   const texts = TEXTS.chapters[name];
   const shown = el("div.chapter-picture");
   root.id = name;
-  const { look } = regard.part(picture, true)(shown) ?? {};
-  const paragraphs = texts.text.map((text) => el("p", regard.rich(text)));
-  const told = el("div.told", paragraphs, texts.predict && prediction(texts.predict, look));
-  root.append(el("div.chapter-body", told, shown), ...drawers.map(drawerOf), ...questionsOf(texts));
+  const { look, step } = regard.part(picture, true)(shown) ?? {};
+  const said = el(
+    "div.said",
+    texts.text.map((text) => el("p", regard.rich(text))),
+  );
+  const guess = texts.predict && prediction(texts.predict, look);
+  const more = [...drawers.map(drawerOf), ...questionsOf(texts)];
+  root.append(el("div.chapter-body", el("div.told", said, guess?.element), shown), ...more);
   addToRail(root, texts.name);
+  if (isSlides()) addSlides(root, { said, shown, guess, step, more });
 });
 
 const questionsOf = ({ questions = {} }) =>
@@ -52,12 +57,20 @@ function prediction({ ask, choices, right, hint, answer }, look) {
   const choice = (text, k) =>
     el("button", { "aria-pressed": "false", onclick: () => buttons[k].ariaDisabled || guess(k) }, text);
   const buttons = choices.map(choice);
-  return el("div.prediction", el("p", el("b", words.title), " ", ask), el("div.choices", buttons), heard);
+  const element = el("div.prediction", el("p", el("b", words.title), " ", ask), el("div.choices", buttons), heard);
+  return { element, answer: () => tries < 2 && guess(right) };
 }
 
 // ---------------------------------------------------------------------------------------------------------- rail
 
-const rail = { list: null, links: new Map() };
+const rail = { list: null, links: new Map(), asides: [], items: [] };
+
+// A section that is no chapter: it is shown alone, when it is asked for.
+regard.aside = (root, name) => {
+  root.id = name;
+  root.classList.add("left-out");
+  rail.asides.push(root);
+};
 
 // The list of chapters beside them: where one is, and the way to each with the keyboard.
 function addToRail(root, name) {
@@ -70,26 +83,66 @@ function addToRail(root, name) {
   rail.links.set(root, link);
   rail.list.append(el("li", link));
   rail.seen.observe(root);
-  if (isSlides()) root.classList.toggle("left-out", rail.links.size > 1);
 }
 
 const isSlides = () => document.body.classList.contains("slides");
 
-// Of slides, only the present chapter is shown.
-regard.arrive = (place) => {
-  const present = place.closest("section");
-  if (isSlides()) rail.links.forEach((_, root) => root.classList.toggle("left-out", root !== present));
-  place.scrollIntoView();
-};
+// --------------------------------------------------------------------------------------------------------- slides
 
-// The arrow keys go to another chapter where they do nothing else.
+const slides = { all: [], at: 0, parts: new Map(), place: el("p.slide-number", { "aria-hidden": "true" }) };
+
+// One step a screen: what is said beside the picture, the steps of the picture, the guess and its answer, each drawer.
+function addSlides(root, { said, shown, guess, step, more }) {
+  const slide = (parts, act) => slides.all.push({ root, parts, act });
+  slide([said, shown], () => step?.(Infinity));
+  if (step) [1, 2, 3].forEach((number) => slide([said, shown], () => step(number)));
+  if (guess) slide([guess.element, shown], () => step?.(Infinity));
+  if (guess) slide([guess.element, shown], guess.answer);
+  more.forEach((drawer) => slide([drawer], () => drawer.setAttribute("open", "")));
+  slides.parts.set(root, [said, shown, guess?.element, ...more].filter(Boolean));
+  if (slides.parts.size === 1) document.body.append(slides.place);
+  root.classList.toggle("left-out", slides.parts.size > 1);
+  if (slides.parts.size === 1) showSlide(0);
+  placeSlide();
+}
+
+const placeSlide = () => put(slides.place, `${slides.at + 1} / ${slides.all.length}`);
+
+function showSlide(at) {
+  const { root, parts, act } = slides.all[at];
+  slides.at = at;
+  slides.parts.get(root).forEach((part) => part.classList.toggle("left-out", !parts.includes(part)));
+  act?.();
+  scrollTo(0, 0);
+  placeSlide();
+}
+
+// The arrow keys go on and back where they do nothing else.
 function slideKeys(event) {
   const by = { ArrowRight: 1, PageDown: 1, ArrowLeft: -1, PageUp: -1 }[event.key];
   if (!by || event.defaultPrevented || event.target.closest("input, select, [role]:not(section), .rail")) return;
-  const all = [...rail.links.keys()];
-  const next = all[all.indexOf(rail.here ?? all[0]) + by];
-  if (next) visit(next);
+  const next = slides.at + by;
+  if (!slides.all[next]) return;
+  const { root } = slides.all[next];
+  if (root !== slides.all[slides.at].root) visit(root);
+  showSlide(next);
 }
+
+// ------------------------------------------------------------------------------------------------ where one is
+
+// Of slides, only the present chapter is shown.
+regard.arrive = (place) => {
+  const present = place.closest("section");
+  const alone = isSlides() || rail.asides.includes(present);
+  leaveOut((root) => (alone ? root !== present : rail.asides.includes(root)));
+  here(present);
+  place.scrollIntoView();
+  const first = slides.all.findIndex(({ root }) => root === present);
+  if (first >= 0 && slides.all[slides.at].root !== present) showSlide(first);
+};
+
+const leaveOut = (isOut) =>
+  [...rail.links.keys(), ...rail.asides].forEach((root) => root.classList.toggle("left-out", isOut(root)));
 
 function startRail() {
   const { chapters, skip, print: title } = TEXTS.page;
@@ -118,28 +171,27 @@ function here(root) {
 function visit(root) {
   const heading = root.querySelector("h2");
   heading.setAttribute("tabindex", "-1");
-  heading.focus({ preventScroll: true });
   regard.arrive(root);
-  here(root);
+  heading.focus({ preventScroll: true });
   regard.visited(root.id);
 }
 
 function printItems() {
-  const present = rail.here ?? [...rail.links.keys()][0];
+  const present = rail.links.has(rail.here) ? rail.here : [...rail.links.keys()][0];
   const name = rail.links.get(present).textContent;
   const only = () => printOnly((root) => root === present);
   return [
     [TEXTS.page.all, () => printOnly(() => true)],
     [filled(TEXTS.page.this, { name }), only],
+    ...rail.items,
     [filled(TEXTS.page.embed, { name }), () => regard.copy(frameLine(present.id, name), "line")],
   ];
 }
 
 function printOnly(printed) {
-  const mark = (shown) => rail.links.forEach((_, root) => root.classList.toggle("left-out", !shown(root)));
-  mark(printed);
+  leaveOut((root) => !rail.links.has(root) || !printed(root));
   print();
-  mark((root) => !isSlides() || root === rail.here);
+  leaveOut((root) => rail.asides.includes(root) || (isSlides() && root !== rail.here));
 }
 
 // A line of HTML that Jupyter, Quarto, MyST and Moodle take.

@@ -27,15 +27,16 @@ function fileName(titles) {
 
 // Copy a text, or show it where the browser does not let a page copy.
 regard.copy = (text, noun) => {
-  const area = el("textarea.copied", { readonly: true, "aria-label": `The ${noun}` }, text);
+  const { nouns, copied, copy } = TEXTS.tools;
+  const area = el("textarea.copied", { readonly: true, "aria-label": nouns[noun] }, text);
   const back = document.activeElement;
   document.body.append(area);
   area.select();
   const done = document.execCommand("copy");
   area.remove();
   back?.focus?.({ preventScroll: true });
-  if (done) announce(`The ${noun} is copied.`);
-  else prompt(`Copy the ${noun}:`, text);
+  if (done) announce(filled(copied, { noun: nouns[noun] }));
+  else prompt(filled(copy, { noun: nouns[noun] }), text);
 };
 
 // A short message that is read out, and seen for some seconds below what has the focus.
@@ -108,19 +109,20 @@ regard.exports = (name, of) => {
     { viewBox: "0 0 16 16", width: 16, height: 16, "aria-hidden": "true" },
     el("svg:path", { d: DOWN }),
   );
+  const texts = TEXTS.tools;
   const title = () => of().titles ?? [document.title, name];
   const items = () => {
     const { svg, table, tex, written = true } = of();
     const latex = tex ?? (table && written && (() => matrixLatex(name, table())));
     return [
-      svg && ["Picture as SVG", () => regard.download("svg", svgText(svg()), ...title())],
-      svg && ["Picture as PNG", () => png(svg()).then((blob) => regard.download("png", blob, ...title()))],
-      table && ["Numbers as CSV", () => regard.download("csv", csv(table()), ...title())],
-      latex && [tex ? "This query as LaTeX" : "Numbers as LaTeX", () => regard.download("tex", latex(), ...title())],
-      latex && ["Copy the LaTeX", () => regard.copy(latex(), "LaTeX")],
+      svg && [texts.svg, () => regard.download("svg", svgText(svg()), ...title())],
+      svg && [texts.png, () => png(svg()).then((blob) => regard.download("png", blob, ...title()))],
+      table && [texts.csv, () => regard.download("csv", csv(table()), ...title())],
+      latex && [tex ? texts.query : texts.tex, () => regard.download("tex", latex(), ...title())],
+      latex && [texts.copyTex, () => regard.copy(latex(), "LaTeX")],
     ].filter(Boolean);
   };
-  return regard.menu(icon, `Export ${name}`, items, "quiet export");
+  return regard.menu(icon, filled(texts.export, { name }), items, "quiet export");
 };
 
 regard.exportBar = (name, of) => el("div.exports", regard.exports(name, of));
@@ -202,6 +204,7 @@ function svgText(svg) {
   const [x, y, width, height] = copy.getAttribute("viewBox").split(" ");
   Object.entries({ xmlns: SVG, role: "img", width, height }).forEach(([key, value]) => copy.setAttribute(key, value));
   copy.removeAttribute("style");
+  copy.querySelectorAll("a").forEach((link) => link.removeAttribute("href")); // to chapters of the page
   const title = copy.getAttribute("aria-label");
   ["aria-label", "class"].forEach((name) => copy.removeAttribute(name));
   copy.prepend(...(title ? [el("svg:title", title)] : []), el("svg:rect", { x, y, width, height, fill: "#fff" }));

@@ -70,8 +70,8 @@ function drawGeometry(view) {
     state.query = [...state.first.query];
     update();
   };
-  const exported = regard.exports("the plane", () => ({ svg: () => view.plane.element }));
-  const figure = el("figure.card", view.plane.element, el("figcaption.soft", texts.legend, " ", exported));
+  const of = () => ({ svg: () => view.plane.element });
+  const figure = regard.figure(texts.legend, view.plane.element, of, texts.plane);
   const sliders = view.sliders.map((part) => part.element);
   const bar = el(
     "div.controls",
@@ -142,7 +142,10 @@ function plane(view, turn) {
     put(drawn, drawPlane(state, at, { q, weights, context }));
     handle.setAttribute("transform", `translate(${at(q).join(" ")})`);
     handle.setAttribute("aria-valuenow", state.query[0]);
-    handle.setAttribute("aria-valuetext", `${short(state.query[0])} degrees, length ${short(state.query[1])}`);
+    handle.setAttribute(
+      "aria-valuetext",
+      filled(texts.turned, { angle: short(state.query[0]), length: short(state.query[1]) }),
+    );
   };
   const by = (angle, length) => () => turn(state.query[0] + angle, state.query[1] + length);
   const lengthen = { ArrowUp: by(0, LENGTHEN), ArrowDown: by(0, -LENGTHEN) };

@@ -158,6 +158,8 @@ const headAttributes = ({ layer, head }, choose) => ({
 
 const headName = (group, { layer, head }) =>
   `${/^\d+$/.test(group.layers[layer]) ? "L" : ""}${group.layers[layer]} H${head + 1}`;
+// Names of layers differ at their ends.
+const ending = (name) => (name.length > 14 ? `\u2026${name.slice(-13)}` : name);
 const longName = (group, { layer, head }) => `layer ${group.layers[layer]}, head ${head + 1}`;
 
 function fillGrid(grid, group, state, choose) {
@@ -175,7 +177,7 @@ function smallHead(group, position, state, choose) {
   const label = `${longName(group, position)}${key && `, ${MEASURES[key].name} ${value}`}`;
   const onfocus = (event) => event.target.matches(":focus-visible") && choose(position);
   const attributes = { ...headAttributes(position, choose), "aria-label": label, onfocus };
-  const name = el("span", bdi(headName(group, position)), value && el("small", value));
+  const name = el("span", bdi(ending(headName(group, position))), value && el("small", value));
   return el("button.small-head", attributes, smallCanvas(group, position, state), name);
 }
 

@@ -58,15 +58,9 @@ function drawnMatrices(rows, size, next) {
   return { query_weight: drawn(), key_weight: drawn() };
 }
 
-// Normal numbers, the same in every browser: mulberry32, and Box and Muller.
+// Normal numbers (Box and Muller).
 function normal(seed) {
-  let state = seed;
-  const uniform = () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
+  const uniform = randomNumbers(seed);
   return () => SPREAD * Math.sqrt(-2 * Math.log(1 - uniform())) * Math.cos(2 * Math.PI * uniform());
 }
 
@@ -116,11 +110,7 @@ function fillStages(view) {
 // What a reader can do: train by a step or to the end, and begin anew with something changed.
 function training(view, fill) {
   let timer = null;
-  const change = (part) => {
-    Object.assign(view.state, part);
-    fill();
-    regard.changed();
-  };
+  const change = regard.changer(view, fill);
   const anew = (part) => {
     clearInterval(timer);
     change({ step: 0, ...part });
@@ -140,10 +130,10 @@ function training(view, fill) {
 }
 
 function trainingBar(view, { anew, one, run, start }, texts) {
-  const of = (name, known) => [name, regard.choices(texts[name], known, view.state[name], (x) => anew({ [name]: x }))];
+  const choose = (name) => (x) => anew({ [name]: x });
+  const of = (name, known) => [name, regard.namedChoices(texts[name], known, view.state[name], choose(name))];
   view.choices = [of("size", texts.sizes), of("scale", texts.scales)];
-  const label = (name) => el("span.soft", { "aria-hidden": "true" }, texts[name]);
-  const fields = view.choices.map(([name, part]) => el("div.field", label(name), part.element));
+  const fields = view.choices.map(([, part]) => part.element);
   const buttons = el(
     "div.row",
     el("button.primary", { onclick: one }, texts.one),
@@ -186,18 +176,15 @@ function sharesPicture({ sentences }, texts) {
     svg.setAttribute("aria-label", `${texts.shares}: ${sentences.flatMap(spoken(weights)).join(", ")}`);
   };
   const names = sentences.map(({ labels }) => labels.join(" "));
-  const exported = regard.exports(texts.shares, () => ({ svg: () => svg, titles: [texts.shares, ...names] }));
-  return { element: el("figure.card", svg, el("figcaption.soft", texts.shares, " ", exported)), set };
+  const of = () => ({ svg: () => svg, titles: [texts.shares, ...names] });
+  return { element: regard.figure(texts.shares, svg, of), set };
 }
 
 // The loss at each step, down to the present one.
 function lossPicture(view, texts) {
   const svg = plotElement();
   const numbers = () => view.shown.map(({ loss }) => [loss]);
-  const exported = regard.exports(texts.curve, () => ({
-    svg: () => svg,
-    table: () => ({ rows: [], columns: [texts.loss], numbers: numbers() }),
-  }));
+  const table = () => ({ rows: [], columns: [texts.loss], numbers: numbers() });
   const set = (now) => {
     const losses = numbers().flat();
     const up = Math.ceil(10 * Math.max(...losses)) / 10;
@@ -212,7 +199,7 @@ function lossPicture(view, texts) {
     put(svg, drawn, curve([...losses.entries()], "attention"), present);
     svg.setAttribute("aria-label", filled(texts.curveNow, now));
   };
-  return { element: el("figure.card", svg, el("figcaption.soft", texts.curve, " ", exported)), set };
+  return { element: regard.figure(texts.curve, svg, () => ({ svg: () => svg, table })), set };
 }
 
 // The learned matrices, whose columns have no names, and below them those that were made by hand.

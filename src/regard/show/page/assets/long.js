@@ -372,9 +372,14 @@ function pickRow(view, row) {
     return el("li", name, el("b", regard.weight(weights[k], 4)));
   });
   const chart = el("canvas.long-chart", { role: "img", "aria-label": "Weights along the keys" });
+  const exported = regard.exports("this query", () => ({
+    svg: () => regard.canvasPicture(heading.textContent, 1, 600, () => [{ canvas: chart, label: "Keys" }]),
+    table: () => ({ rows: [], columns: [], numbers: [[...weights]] }),
+    written: false,
+  }));
   const heading = el("h3", range("query", "queries", i * rows, rows, queries, queryLabels));
   const what = size === 1 && rows === 1 ? "All its weights, and the largest:" : "The largest weights of each block:";
-  put(box, heading, el("p.soft", what), chart, el("ol.long-best", items));
+  put(box, heading, el("p.soft", what, " ", exported), chart, el("ol.long-best", items));
   drawChart(chart, weights);
 }
 

@@ -1,9 +1,7 @@
 // Several heads of one input, computed side by side: each has projections of its own; their contexts are joined and
 // projected once more. With positions added to the words (sinusoidal), or with queries and keys turned by them (rotary).
 
-const BASE = 10000;
-
-// As regard.position.sinusoidal and rotary have them.
+// As regard.position.sinusoidal has them.
 regard.sinusoidal = (n, d) =>
   Array.from({ length: n }, (_, i) =>
     Array.from({ length: d }, (_, j) => {
@@ -11,18 +9,6 @@ regard.sinusoidal = (n, d) =>
       return j % 2 ? Math.cos(angle) : Math.sin(angle);
     }),
   );
-
-regard.rotary = (rows) =>
-  rows.map((row, i) => {
-    const half = row.length / 2;
-    return row.map((x, j) => {
-      const p = j % half;
-      const angle = i * BASE ** ((-2 * p) / row.length);
-      return j < half
-        ? x * Math.cos(angle) - row[j + half] * Math.sin(angle)
-        : x * Math.cos(angle) + row[p] * Math.sin(angle);
-    });
-  });
 
 // As regard.nn.multi_head_attention; `heads` have the columns of the projections.
 regard.multiHead = ({ words, heads, output_weight, positions, mask }) => {
@@ -201,7 +187,7 @@ function projections({ view, labels, card, table, part }, head, h) {
 // How the picked weight of a head comes about.
 function workedPair({ queries, keys, scores, scale, weights }, labels, row, key) {
   const score = scores[row][key];
-  const scaled = `\u00d7 ${short(scale)} = ${short(score * scale)}; weight ${regard.weight(weights[row][key], 4)}`;
+  const scaled = `\u00d7 ${short(scale)} = ${short(score * scale)}; ${TEXTS.computing.weight} ${regard.weight(weights[row][key], 4)}`;
   return [bdi(labels[row]), " \u2192 ", bdi(labels[key]), `: ${products(queries[row], keys[key], score)}; ${scaled}`];
 }
 
@@ -213,8 +199,9 @@ function switched(view, name, kinds) {
     view.root.querySelector(`.${name} [aria-checked="true"]`).focus();
   };
   const texts = TEXTS.multihead;
-  const { element } = regard.choices(texts[name], texts[kinds], view.state[name], choose);
-  return el(`div.field.${name}`, el("span.soft", { "aria-hidden": "true" }, texts[name]), element);
+  const { element } = regard.namedChoices(texts[name], texts[kinds], view.state[name], choose);
+  element.classList.add(name);
+  return element;
 }
 
 // How many pairs so many words make, in each head.
@@ -239,7 +226,8 @@ function orderBar(view) {
     drawHeads(view);
   };
   const button = (word, at, by, sign) => {
-    const name = `Move ${state.labels[word]} one place ${by < 0 ? "back" : "on"}`;
+    const { back, on } = TEXTS.multihead.move;
+    const name = filled(by < 0 ? back : on, { word: state.labels[word] });
     const fits = state.order[at + by] !== undefined;
     const attributes = { "aria-label": name, "data-part": `${word}${sign}`, "aria-disabled": fits ? null : "true" };
     return el("button.quiet", { ...attributes, onclick: () => fits && moved(at, by) }, sign);

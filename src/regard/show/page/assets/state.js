@@ -127,8 +127,8 @@ regard.written = (fields = present()) => {
 regard.read = (written) => {
   const text = unescaped(written);
   const [, inside, sum] = /^(.*)&check=(\w+)$/s.exec(text) ?? [];
-  if (inside === undefined) throw new Error("its end is missing");
-  if (check(inside) !== sum) throw new Error("a part of it is missing or changed");
+  if (inside === undefined) throw new Error(FAULTS.end);
+  if (check(inside) !== sum) throw new Error(FAULTS.changed);
   return Object.fromEntries(inside.split("&").map((part) => part.split("=")));
 };
 
@@ -166,6 +166,7 @@ regard.CODES = {
     read: (text) => fitting(isDecimal(text) && fits(Number(text)), Number(text), text),
   }),
   choice: (choices) => ({ write: String, read: (text) => fitting(choices.includes(text), text, text) }),
+  flag: () => ({ write: String, read: (text) => fitting(["true", "false"].includes(text), text === "true", text) }),
   texts: () => ({
     write: (texts) => texts.map(word).join(),
     read: (text, base) => fitting(text.split(",").length === base.length, text.split(",").map(unword), text),
@@ -215,10 +216,12 @@ regard.fields = {
   },
 };
 
-const unknownField = (name) => `it has ${name.slice(0, 30)}, which this page has not`;
+const FAULTS = TEXTS.tools.faults;
+
+const unknownField = (name) => filled(FAULTS.unknown, { name: name.slice(0, 30) });
 
 function fitting(fits, value, text) {
-  if (!fits) throw new Error(`"${text.slice(0, 30)}" does not fit`);
+  if (!fits) throw new Error(filled(FAULTS.unfit, { text: text.slice(0, 30) }));
   return value;
 }
 
@@ -254,8 +257,7 @@ function readAddress(address = location.href) {
   try {
     restore(written || saved ? regard.read(written || saved) : {});
   } catch (fault) {
-    const why = `That part can't be read: ${fault.message}. It is left out.`;
-    const text = `The address of this page says after # in which state it opens. ${why}`;
+    const text = filled(TEXTS.tools.address, { why: fault.message });
     document.getElementById("sections").before(el("p.warning", { id: "broken", role: "alert" }, text));
     if (saved && written) restore(regard.read(saved));
   }
@@ -300,15 +302,16 @@ function startState() {
   if (!keepers.length) return;
   const step = (by, text, key) =>
     el("button.quiet", { "data-by": by, title: `${text} (${key})`, onclick: () => goBack(by) }, text);
-  const steps = [step(-1, "Undo", "Ctrl+Z"), step(1, "Redo", "Ctrl+Shift+Z")];
+  const texts = TEXTS.tools;
+  const steps = [step(-1, texts.undo, "Ctrl+Z"), step(1, texts.redo, "Ctrl+Shift+Z")];
   const undone = keepers.some((keeper) => keeper.undone);
-  const share = regard.menu("Share", "Share", () => [
-    ["Save a copy of this page as it is", regard.save],
-    ...(regard.hasAddress() ? [["Copy a link to this state", regard.copyLink]] : []),
+  const share = regard.menu(texts.share, texts.share, () => [
+    [texts.save, regard.save],
+    ...(regard.hasAddress() ? [[texts.link, regard.copyLink]] : []),
   ]);
   document
     .getElementById("theme")
-    .before(el("div.tools", { role: "group", "aria-label": "Page" }, undone && steps, share));
+    .before(el("div.tools", { role: "group", "aria-label": texts.page }, undone && steps, share));
   on(window, "pointerdown focusout", seal);
   on(window, "keydown", undoKeys);
   readAddress();

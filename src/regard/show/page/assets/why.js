@@ -9,11 +9,7 @@ regard.view("why", (root, { rows }, { section }) => {
   const texts = TEXTS.why;
   const words = texts.sentence.split(" ");
   const view = { state: freshWhy() };
-  const change = (part) => {
-    Object.assign(view.state, part);
-    fill();
-    regard.changed();
-  };
+  const change = regard.changer(view, () => fill());
   const lengths = { min: 1, max: MOST_WORDS, step: 1, change: (length) => change({ length }) };
   const length = regard.slider(texts.length, lengths, (x) => [x, filled(texts.words, { n: x })]);
   const back = el("button", { onclick: () => change({ back: !view.state.back }) }, texts.back);
@@ -21,7 +17,6 @@ regard.view("why", (root, { rows }, { section }) => {
   const squeezed = el("svg:svg.squeezed", { viewBox: "0 0 300 150", role: "img" });
   const plot = plotElement();
   const sentence = el("p.growing", { dir: "auto" });
-  const exported = regard.exports(texts.plot, () => ({ svg: () => plot, table: () => lengthTable(rows) }));
   const fill = () => {
     const { state } = view;
     const row = rows.find(({ tokens }) => state.length <= Number(tokens.split("-")[1]));
@@ -36,13 +31,12 @@ regard.view("why", (root, { rows }, { section }) => {
   };
   const pictures = el(
     "div.pictures",
-    squeezed,
-    el("figure.card", plot, el("figcaption.soft", texts.plot, " ", exported)),
+    regard.figure(texts.vector, squeezed, () => ({ svg: () => squeezed })),
+    regard.figure(texts.plot, plot, () => ({ svg: () => plot, table: () => lengthTable(rows) })),
   );
   root.append(heading, el("div.controls", length.element, back), sentence, pictures);
-  const { integer, choice } = regard.CODES;
-  const flag = { write: String, read: (text) => choice(["true", "false"]).read(text) === "true" };
-  regard.keepFields(section, view, freshWhy, { length: integer(MOST_WORDS + 1), back: flag }, fill);
+  const { integer, flag } = regard.CODES;
+  regard.keepFields(section, view, freshWhy, { length: integer(MOST_WORDS + 1), back: flag() }, fill);
   fill();
   return { look: () => change({ length: MOST_WORDS, back: false }) };
 });

@@ -4,9 +4,23 @@
 const dot = (a, b) => a.reduce((sum, x, i) => sum + x * b[i], 0);
 const rowsOf = (array) => (Array.isArray(array[0]) ? array : [array]); // of a vector: itself
 const columns = (rows) => (rows[0] ?? []).map((_, j) => rows.map((row) => row[j]));
-const times = (rows, matrix) => rows.map((row) => columns(matrix).map((column) => dot(row, column)));
+const times = (rows, matrix) => {
+  const all = columns(matrix);
+  return rows.map((row) => all.map((column) => dot(row, column)));
+};
 const total = (numbers) => numbers.reduce((sum, x) => sum + x, 0);
 const largest = (row) => row.reduce((most, x) => Math.max(most, x), -Infinity); // NaN if there is one
+
+// Numbers from 0 to 1, the same in every browser (mulberry32).
+function randomNumbers(seed) {
+  let state = seed;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
 
 // The weights of a row, null where a key is hidden.
 const seen = (weights, logits) => weights.map((w, j) => (logits?.[j] === -Infinity ? null : w));
@@ -104,6 +118,21 @@ function threshold(z, power, candidate) {
   });
   return { most, t: t + most, weights: z.map((x) => (x === -Infinity ? 0 : Math.max(x - most - t, 0) ** power)) };
 }
+
+const BASE = 10000; // of the wavelengths of positions
+
+// Vectors turned by their positions, pair by pair, as regard.position.rotary turns them.
+regard.rotary = (rows) =>
+  rows.map((row, i) => {
+    const half = row.length / 2;
+    return row.map((x, j) => {
+      const p = j % half;
+      const angle = i * BASE ** ((-2 * p) / row.length);
+      return j < half
+        ? x * Math.cos(angle) - row[j + half] * Math.sin(angle)
+        : x * Math.cos(angle) + row[p] * Math.sin(angle);
+    });
+  });
 
 // One attention: queries, keys, values as rows, and the options of regard.attend by their names; `bent` has scores of one
 // row that a reader has moved.

@@ -3,6 +3,7 @@
 // The controls that have been made of a section, whose names must not be those of another.
 const formed = { section: 0, fields: 0 };
 
+const CONTROLS = TEXTS.mechanism.controls;
 const POSITIVE = { least: 0.1, fits: (x) => x > 0 };
 
 function field(name, input, ...more) {
@@ -26,14 +27,14 @@ function scoreChoices(options) {
 function controls(options, { d, n, m, decoder }, change, redraw) {
   const { numbers = {} } = TEXTS.scores[options.score];
   return [
-    listField("Score", scoreChoices(options), options, "score", redraw),
+    listField(CONTROLS.score, scoreChoices(options), options, "score", redraw),
     ...Object.entries(numbers).map(([name, { title, positive }]) =>
       field(title, numberOf(options, name, change, { name: title, ...(positive && POSITIVE) })),
     ),
     scaleField(options, d, change, redraw),
     softcapField(options, change, redraw),
     ...(decoder ? [] : maskFields(options.mask, n, m, change, redraw)),
-    listField("Normalization", nameOf(TEXTS.normalize), options, "normalize", redraw),
+    listField(CONTROLS.normalize, nameOf(TEXTS.normalize), options, "normalize", redraw),
   ];
 }
 
@@ -62,8 +63,8 @@ function scaleField(options, d, change, redraw) {
     place(scale);
     setScale(scale);
   };
-  const { element, set } = regard.number({ value: options.scale ?? usual, name: "Scale", change: typed });
-  const slider = el("input", { type: "range", min: -2, max: 1, step: 0.01, "aria-label": "Scale, from 0.01 to 10" });
+  const { element, set } = regard.number({ value: options.scale ?? usual, name: CONTROLS.scale, change: typed });
+  const slider = el("input", { type: "range", min: -2, max: 1, step: 0.01, "aria-label": CONTROLS.range });
   on(slider, "input", () => {
     const scale = Number((10 ** slider.value).toPrecision(3));
     set(scale);
@@ -71,28 +72,28 @@ function scaleField(options, d, change, redraw) {
   });
   place(options.scale ?? usual);
   const text = usual === 1 ? "1" : `1/\u221a${d}`;
-  const back = { "data-part": "scale", hidden: options.scale === null, "aria-label": `Scale back to ${text}` };
+  const back = { "data-part": "scale", hidden: options.scale === null, "aria-label": filled(CONTROLS.back, { text }) };
   const undo = el("button.quiet", { ...back, onclick: () => setter(options, "scale", redraw)(null) }, text);
-  return field("Scale", element, slider, undo);
+  return field(CONTROLS.scale, element, slider, undo);
 }
 
 function softcapField(options, change, redraw) {
   const box = el("input", { type: "checkbox", checked: options.softcap !== null });
   on(box, "change", () => setter(options, "softcap", redraw)(box.checked ? 2 : null));
-  const bound = () => numberOf(options, "softcap", change, { name: "Bound of the logits", ...POSITIVE });
-  return field("Softcap", box, box.checked && bound());
+  const bound = () => numberOf(options, "softcap", change, { name: CONTROLS.bound, ...POSITIVE });
+  return field(CONTROLS.softcap, box, box.checked && bound());
 }
 
 function maskFields(mask, n, m, change, redraw) {
-  const kinds = { none: "none", causal: "causal", window: "window", ...(mask.visible && { given: "as given" }) };
+  const { given, ...free } = CONTROLS.kinds;
+  const kinds = { ...free, ...(mask.visible && { given }) };
   const whole = { step: 1, least: 0, fits: (x) => x >= 0 && Number.isInteger(x) };
-  const side = (name, text) => field(text, numberOf(mask, name, change, { name: text, ...whole }));
-  const ends = { start: "the start", end: "the end" };
+  const side = (name) => field(CONTROLS[name], numberOf(mask, name, change, { name: CONTROLS[name], ...whole }));
   return [
-    listField("Mask", kinds, mask, "kind", redraw),
-    ...(mask.kind === "window" ? [side("left", "Keys before"), side("right", "Keys after")] : []),
+    listField(CONTROLS.mask, kinds, mask, "kind", redraw),
+    ...(mask.kind === "window" ? [side("left"), side("right")] : []),
     ...(["window", "causal"].includes(mask.kind) && n !== m
-      ? [listField("Aligned at", ends, mask, "align", change)]
+      ? [listField(CONTROLS.align, CONTROLS.ends, mask, "align", change)]
       : []),
   ];
 }

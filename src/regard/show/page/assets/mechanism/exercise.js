@@ -4,7 +4,7 @@
 
 const KINDS = ["score", "weight", "context"];
 const TEN = 10; // per cent
-const WEIGHTS_TITLE = "2. How much does each get, in steps of ten per cent?";
+const ASKED = TEXTS.exercise;
 const LONGEST_NOTE = 300;
 
 // "row;kind;index;key;weights;number;note", where a guess that is not made yet is empty.
@@ -53,7 +53,7 @@ function exercise(view, update, redraw) {
   );
   const body = el("div");
   const heard = el("p.hidden-text", { role: "status" });
-  const element = el("div.exercise", { role: "region", "aria-label": "Exercise", hidden: true }, heard, body);
+  const element = el("div.exercise", { role: "region", "aria-label": ASKED.title, hidden: true }, heard, body);
   let drawn = "";
   const begin = (question) => {
     state.exercise = question;
@@ -96,11 +96,11 @@ function exercise(view, update, redraw) {
 function drawExercise(context) {
   const { view, own, result, begin } = context;
   const { query_labels } = view.state;
-  const head = el("h3", { tabindex: "-1" }, `Exercise: the ${view.names.query} `, bdi(query_labels[own.row]));
-  const end = el("button.quiet", { onclick: () => begin(null) }, "End the exercise");
+  const { query } = view.names;
+  const head = el("h3", { tabindex: "-1" }, said(ASKED.head, { query, name: bdi(query_labels[own.row]) }));
+  const end = el("button.quiet", { onclick: () => begin(null) }, ASKED.end);
   const top = [el("div.page-header", head, end), el("p.note", { dir: "auto", hidden: !own.note }, own.note)];
-  const none = `This ${view.names.query} sees nothing, or its weights are not numbers: there is nothing to guess.`;
-  if (!(total(result.weights[own.row]) > 0)) return [top, el("p", none), settings(context)];
+  if (!(total(result.weights[own.row]) > 0)) return [top, el("p", filled(ASKED.none, { query })), settings(context)];
   const later = [own.key !== null && guessOfWeights(context), own.weights && guessOfNumber(context)];
   const parts = [top, given(context), guessOfKey(context), later];
   return [parts, onPaper(context), own.number !== null && again(context), settings(context)];
@@ -108,8 +108,8 @@ function drawExercise(context) {
 
 // A printed page asks all questions at once.
 function onPaper({ view, own }) {
-  const weights = own.key === null && question(WEIGHTS_TITLE);
-  return el("div.on-paper", weights, own.weights === null && question(numberQuestion(view, own)));
+  const weights = own.key === null && question(2, ASKED.asks.weights);
+  return el("div.on-paper", weights, own.weights === null && question(3, numberQuestion(view, own)));
 }
 
 // What the present question is computed from.
@@ -118,53 +118,67 @@ function given({ view: { state, names }, own, result }) {
   const late = own.weights && own.number === null;
   const vectors = { name: names.key, numbers: result.keys };
   const values = { name: names.value, numbers: result.values };
-  const logits = { name: "logit", numbers: result.logits[row] };
-  const weights = { name: "weight", numbers: seen(result.weights[row], result.logits[row]) };
+  const logits = { name: ROWS.logit, numbers: result.logits[row] };
+  const weights = { name: ROWS.weight, numbers: seen(result.weights[row], result.logits[row]) };
   const rows = late && kind === "weight" ? [logits] : late && kind === "context" ? [weights, values] : [vectors];
-  const heads = state.key_labels.map((label) => el("th", { scope: "col" }, bdi(label)));
-  const table = storyTable(names, heads.length, heads, el("td"));
-  const columns = { shown: [...heads.keys()], rest: [] };
-  const drawn = rows.map((row) => drawRow(row, null, columns));
-  table.append(el("tbody", drawn));
-  const numbers = ` = ${vector(result.queries[row])}. `;
-  const query = el("p", `The ${names.query} is `, regard.formula(names.q), numbers, howWeights(state, result));
-  return [query, regard.scroller("Given", table)];
+  const table = keyTable(names, state.key_labels, rows);
+  const numbers = [regard.formula(names.q), ` = ${vector(result.queries[row])}. `];
+  const query = el("p", saidOf("query", { query: names.query, numbers }), howWeights(state, result));
+  return [query, regard.scroller(ASKED.given, table)];
 }
+
+// A table with a column for each key; a row without numbers has room for them.
+function keyTable(names, labels, rows, sum = el("td")) {
+  const columns = { shown: [...labels.keys()], rest: [] };
+  const drawn = (row) => (row.numbers ? drawRow(row, null, columns) : blankRow(row.name, labels.length + 1));
+  const table = storyTable(names, labels.length, labels.map(columnHead), sum);
+  table.append(el("tbody", rows.map(drawn)));
+  return table;
+}
+
+const blankRow = (name, count) =>
+  el(
+    "tr",
+    el("th", { scope: "row" }, name),
+    Array.from({ length: count }, () => el("td.blank")),
+  );
 
 // How weights come from scores, in a line.
 function howWeights({ options }, { scale, queries }) {
   const factor = options.scale === null && scale !== 1 ? `1/\u221a${queries[0].length}` : short(scale);
   const steps = [
-    scale !== 1 && `times ${factor}`,
-    options.softcap !== null && `softcap ${short(options.softcap)}`,
-    options.mask.kind !== "none" && "mask",
+    scale !== 1 && filled(ASKED.times, { x: factor }),
+    options.softcap !== null && filled(ASKED.softcap, { x: short(options.softcap) }),
+    options.mask.kind !== "none" && ASKED.mask,
     TEXTS.normalize[options.normalize].name,
   ];
-  return `Score: ${TEXTS.scores[options.score].name}; weights: ${steps.filter(Boolean).join(", ")}.`;
+  return filled(ASKED.how, { score: TEXTS.scores[options.score].name, steps: steps.filter(Boolean).join(", ") });
 }
 
-const question = (title, ...content) => el("div.question", el("p", el("b", title)), content);
+const said = regard.filledWith;
+const question = (number, title, ...content) => el("div.question", el("p", el("b", `${number}. ${title}`)), content);
 const feedback = (right, ...content) =>
-  el(`p.feedback.${right ? "right" : "wrong"}`, el("b", right ? "Right. " : "Not quite. "), content);
-const checkButton = (action) => el("button.primary", { onclick: action }, "Check");
+  el(`p.feedback.${right ? "right" : "wrong"}`, el("b", right ? TEXTS.predict.right : TEXTS.predict.again), content);
+const checkButton = (action) => el("button.primary", { onclick: action }, ASKED.check);
 
 // --------------------------------------------------------------------------------------------------- the largest
 
 function guessOfKey({ view, own, result, draft, guess }) {
   const { state, names } = view;
-  const title = `1. Which ${names.key} gets most of the attention?`;
-  if (own.key !== null) return [question(title, " ", bdi(state.key_labels[own.key])), keyFeedback(view, own, result)];
+  const title = filled(ASKED.asks.key, { noun: names.key });
+  if (own.key !== null)
+    return [question(1, title, " ", bdi(state.key_labels[own.key])), keyFeedback(view, own, result)];
   const options = state.key_labels.map((label, j) => [j, bdi(label)]);
   const hint = hintOfKey(view, own, result);
   const check = checkButton(
     () => draft.key !== null && guess("key", draft.key, isBest(result, own.row, draft.key), hint),
   );
   check.disabled = draft.key === null;
-  const choice = regard.choices("Your guess", options, draft.key, (j) => {
+  const choice = regard.choices(ASKED.guess, options, draft.key, (j) => {
     draft.key = j;
     check.disabled = false;
   });
-  return question(title, choice.element, check);
+  return question(1, title, choice.element, check);
 }
 
 const isBest = ({ weights }, row, key) => weights[row][key] >= largest(weights[row]) - 1e-9;
@@ -174,7 +188,7 @@ function hintOfKey({ state }, { row }, { queries, keys, weights }) {
   const best = weights[row].indexOf(largest(weights[row]));
   const words = wordsOf(state.options);
   const pair = [bdi(state.key_labels[best]), ` ${vector(keys[best])}`];
-  return [`Compute ${words} for each: begin with ${vector(queries[row])} and `, pair, "."];
+  return said(ASKED.hint, { words, q: vector(queries[row]), pair });
 }
 
 function keyFeedback({ state, names }, own, result) {
@@ -183,16 +197,16 @@ function keyFeedback({ state, names }, own, result) {
   const best = weights.indexOf(largest(weights));
   const right = isBest(result, row, key);
   const name = (j) => bdi(state.key_labels[j]);
-  const hidden = [" is hidden by the mask, so its weight is 0. Most goes to ", name(best), "."];
-  if (logits[key] === -Infinity) return feedback(false, name(key), hidden);
+  const texts = ASKED.keys;
+  if (logits[key] === -Infinity) return feedback(false, said(texts.hidden, { key: name(key), best: name(best) }));
   const score = (j) => workedScore(state.options, result.queries[row], result.keys[j], result.scores[row][j], j);
-  const said = (j) => [name(j), kind === "score" ? ` is ${vector(result.keys[j])}` : `: ${score(j)}`];
-  const better = `No ${names.key} matches the ${names.query} better. `;
-  const largestToo = () => ["No score is larger. ", said(key)];
-  if (right) return feedback(true, kind === "score" ? better : largestToo());
-  const why = result.scale < 0 ? "A negative scale turns the order of the scores round. " : "";
-  const most = ["Most goes to ", name(best), `, which matches the ${names.query} better. `];
-  return feedback(false, most, why, said(best), "; ", said(key), ".");
+  const worked = (j) =>
+    kind === "score" ? said(texts.is, { key: name(j), numbers: vector(result.keys[j]) }) : [name(j), `: ${score(j)}`];
+  const { key: noun, query } = names;
+  if (right)
+    return feedback(true, kind === "score" ? filled(texts.better, { noun, query }) : [texts.larger, " ", worked(key)]);
+  const why = result.scale < 0 ? texts.negative : "";
+  return feedback(false, said(texts.most, { best: name(best), query, why, first: worked(best), second: worked(key) }));
 }
 
 // ------------------------------------------------------------------------------------------------------- weights
@@ -200,7 +214,7 @@ function keyFeedback({ state, names }, own, result) {
 function guessOfWeights(context) {
   const { view, own, draft, guess } = context;
   const { key_labels } = view.state;
-  if (own.weights) return [question(WEIGHTS_TITLE), weightsFeedback(context)];
+  if (own.weights) return [question(2, ASKED.asks.weights), weightsFeedback(context)];
   const best = context.result.weights[own.row].indexOf(largest(context.result.weights[own.row]));
   draft.weights ??= key_labels.map((_, j) => (j === best ? 100 : 0));
   const logits = context.result.logits[own.row];
@@ -211,8 +225,9 @@ function guessOfWeights(context) {
   const check = checkButton(() => total(draft.weights) === 100 && guess("weights", [...draft.weights], right(), hint));
   const count = () => {
     const all = total(draft.weights);
-    const off = `: ${Math.abs(100 - all)} ${all > 100 ? "too much" : "left"}`;
-    sum.textContent = `together ${all} %${all === 100 ? "" : off}`;
+    const { together, much, left } = ASKED.shares;
+    const off = filled(all > 100 ? much : left, { n: Math.abs(100 - all) });
+    sum.textContent = filled(together, { n: all }) + (all === 100 ? "" : off);
     check.disabled = all !== 100;
   };
   const rows = key_labels.map((label, j) => {
@@ -232,7 +247,7 @@ function guessOfWeights(context) {
     return el("div.share", bdi(label), slider, shown);
   });
   count();
-  return question(WEIGHTS_TITLE, el("div.shares", rows), el("p.row", check, " ", sum));
+  return question(2, ASKED.asks.weights, el("div.shares", rows), el("p.row", check, " ", sum));
 }
 
 // While a weight is still to be computed, weights are shown to ten per cent.
@@ -242,13 +257,15 @@ function weightsFeedback({ view: { state }, own, result }) {
   const off = weights.map((w, j) => own.weights[j] - 100 * w);
   const right = off.every((x) => Math.abs(x) <= TEN + 1e-9);
   const worst = off.indexOf(off.reduce((a, b) => (Math.abs(b) > Math.abs(a) ? b : a)));
-  const share = (w) => (kind === "weight" ? `about ${TEN * Math.round(TEN * w)} %` : regard.percent(w));
+  const texts = ASKED.shares;
+  const about = (w) => filled(texts.about, { n: TEN * Math.round(TEN * w) });
+  const share = (w) => (kind === "weight" ? about(w) : regard.percent(w));
   const rows = weights.map((w, j) => {
-    const yours = [track(own.weights[j], "yours"), el("span", `you ${own.weights[j]} %`)];
+    const yours = [track(own.weights[j], "yours"), el("span", filled(texts.you, { n: own.weights[j] }))];
     return el("div.share.compared", bdi(state.key_labels[j]), yours, track(100 * w, "true"), el("span", share(w)));
   });
-  const wrong = ` gets ${off[worst] > 0 ? "less" : "more"} than you guessed: ${share(weights[worst])}. `;
-  const text = right ? "Each is within ten per cent." : [bdi(state.key_labels[worst]), wrong];
+  const values = { key: bdi(state.key_labels[worst]), share: share(weights[worst]) };
+  const text = right ? texts.right : said(off[worst] > 0 ? texts.less : texts.more, values);
   return [feedback(right, text, " ", spread(state.options, own.weights, weights, logits)), el("div.shares", rows)];
 }
 
@@ -260,18 +277,16 @@ function track(percent, kind) {
 // Why weights are as even or uneven as they are.
 function spread({ normalize }, guessed, weights, logits) {
   const order = logits.filter((z) => z > -Infinity).sort((a, b) => b - a);
-  if (order.length < 2) return "Only one is visible, and gets everything.";
-  const { name } = TEXTS.normalize[normalize];
-  if (normalize === "hard") return "Hard attention gives everything to the largest logit.";
-  if (normalize !== "softmax") return `What lies below the threshold of ${name} gets exactly 0.`;
+  const texts = ASKED.spread;
+  if (order.length < 2) return texts.only;
+  if (normalize === "hard") return texts.hard;
+  if (normalize !== "softmax") return filled(texts.threshold, { name: TEXTS.normalize[normalize].name });
   const lead = order[0] - order[1];
   const times = Math.exp(lead);
   const factor = times > 1e6 ? `exp(${short(lead)})` : short(Number(times.toPrecision(3)));
-  const leads = `The largest logit leads the second by ${short(lead)}, and the exponential makes of it the factor `;
-  const words = `${leads}${factor} between their weights. `;
   const [mine, real] = [largest(guessed) / 100, largest(weights)];
-  if (mine < real - 0.1) return `${words}So the weights are more uneven than your guess.`;
-  return mine > real + 0.1 ? `${words}So the weights are more even than your guess.` : words;
+  const so = mine < real - 0.1 ? texts.uneven : mine > real + 0.1 ? texts.even : "";
+  return `${filled(texts.lead, { lead: short(lead), factor })} ${so}`;
 }
 
 // -------------------------------------------------------------------------------------------------------- number
@@ -279,8 +294,8 @@ function spread({ normalize }, guessed, weights, logits) {
 function guessOfNumber(context) {
   const { view, own, draft, guess } = context;
   const title = numberQuestion(view, own);
-  if (own.number !== null) return [question(title, ` ${short(own.number)}`), numberFeedback(context)];
-  const typed = { type: "text", inputmode: "decimal", autocomplete: "off", "aria-label": "Your number" };
+  if (own.number !== null) return [question(3, title, ` ${short(own.number)}`), numberFeedback(context)];
+  const typed = { type: "text", inputmode: "decimal", autocomplete: "off", "aria-label": ASKED.answer };
   const input = el("input.answer", { ...typed, value: draft.text ?? "" });
   const { result } = context;
   const right = (x) => close(x, answerOf(own, result));
@@ -294,33 +309,29 @@ function guessOfNumber(context) {
   on(input, "input", see);
   onKeys(input, { Enter: () => check.click() });
   see();
-  return question(title, el("p.row", input, " ", check, " ", el("span.soft", "two digits after the point are enough")));
+  return question(3, title, el("p.row", input, " ", check, " ", el("span.soft", ASKED.digits)));
 }
 
 function numberQuestion({ state, names }, { row, kind, index }) {
-  const [query, key] = [state.query_labels[row], state.key_labels[index]].map((name) => `\u201c${name}\u201d`);
-  const words = wordsOf(state.options);
-  return {
-    context: `3. Compute number ${index + 1} of the context of ${query}: the sum of weight \u00d7 ${names.value}.`,
-    score: `3. Compute the score of ${query} and ${key}: ${words}, before scale and mask.`,
-    weight: `3. Compute the weight of ${key} from the logits, as a share of 1.`,
-  }[kind];
+  const [query, key] = [state.query_labels[row], state.key_labels[index]];
+  const values = { query, key, words: wordsOf(state.options), i: index + 1, value: names.value };
+  return filled(ASKED.asks[kind], values);
 }
 
 function numberFeedback({ view, own, result }) {
   const answer = answerOf(own, result);
   const right = close(own.number, answer);
-  const off = `You are off by ${short(Math.abs(own.number - answer))}. `;
-  const said = right ? "" : (mistakeOf(view.state, own, result, own.number) ?? off);
-  return feedback(right, said, el("span.answer-shown", worked(view.state, own, result)));
+  const off = filled(ASKED.off, { x: short(Math.abs(own.number - answer)) });
+  const why = right ? "" : (mistakeOf(view.state, own, result, own.number) ?? off);
+  return feedback(right, why, " ", el("span.answer-shown", worked(view.state, own, result)));
 }
 
 // What was done otherwise to find this number, if it is known.
 function mistakeOf(state, own, result, number) {
   const answer = answerOf(own, result);
   const known = ([x]) => Number.isFinite(x) && close(number, x) && !close(x, answer);
-  const fault = !close(number, answer) && mistakes[own.kind](state, own, result).find(known);
-  return fault ? [fault.slice(1), ". "] : null;
+  const [, name, values = {}] = (!close(number, answer) && mistakes[own.kind](state, own, result).find(known)) || [];
+  return name ? said(ASKED.mistakes[name], values) : null;
 }
 
 function worked({ options }, { row, kind, index }, result) {
@@ -329,55 +340,53 @@ function worked({ options }, { row, kind, index }, result) {
   if (kind === "context") return products(weights[row], columns(values)[index], context[row][index]);
   const { most, total: sum } = rows[row];
   const [z, w] = [logits[row][index], weights[row][index]];
-  if (z === -Infinity) return "It is hidden by the mask: 0";
-  if (options.normalize !== "softmax") return `It is ${short(w)}`;
+  if (z === -Infinity) return ASKED.masked;
+  if (options.normalize !== "softmax") return filled(ASKED.it, { x: short(w) });
   return `exp(${short(z)} \u2212 ${minus(most)}) / ${short(sum)} = ${short(w)}`;
 }
 
-// Numbers that come out if one thing is done otherwise, each with what that was.
+// Numbers that come out if one thing is done otherwise, each with the name of the text that says what that was.
 const mistakes = {
   score(state, { row, index }, { queries, keys, scale, scores, scaled, weights }) {
     const sum = total(queries[row].map((x, i) => x + (keys[index][i] ?? NaN)));
     return [
-      [scale === 1 ? NaN : scaled[row][index], "That is the scaled score: the scale comes after it"],
-      [weights[row][index], "That is the weight: the score comes before it"],
-      [-scores[row][index], "The sign is wrong"],
-      [scores[index]?.[row] ?? NaN, "That is the score of the other pair: query and key have changed places"],
-      ...ofOtherKeys(state, scores[row], index, "score"),
-      [sum, "The numbers are multiplied in pairs, not added"],
+      [scale === 1 ? NaN : scaled[row][index], "scaled"],
+      [weights[row][index], "ofWeight"],
+      [-scores[row][index], "sign"],
+      [scores[index]?.[row] ?? NaN, "pair"],
+      ...ofOtherKeys(state, scores[row], index, "otherScore"),
+      [sum, "added"],
     ];
   },
   weight(state, { row, index }, { scores, logits, rows, weights }) {
     const share = (numbers) => numbers[index] / total(numbers.filter(Number.isFinite));
     const unscaled = scores[row].map((x, j) => (logits[row][j] === -Infinity ? 0 : Math.exp(x - largest(scores[row]))));
-    const exponential = "That is the exponential, which is still to be divided by the sum of all";
     return [
-      [100 * weights[row][index], "That is in per cent: a share of 1 is asked"],
-      ...ofOtherKeys(state, weights[row], index, "weight"),
-      [rows[row].terms?.[index] ?? NaN, exponential],
-      [Math.exp(logits[row][index]), exponential],
-      [share(unscaled), "That is the softmax of the scores, before scale and softcap"],
-      [share(logits[row]), "The logits themselves are no shares: the exponential comes first"],
-      [logits[row][index], "That is the logit"],
+      [100 * weights[row][index], "percent"],
+      ...ofOtherKeys(state, weights[row], index, "otherWeight"),
+      [rows[row].terms?.[index] ?? NaN, "exp"],
+      [Math.exp(logits[row][index]), "exp"],
+      [share(unscaled), "unscaled"],
+      [share(logits[row]), "plain"],
+      [logits[row][index], "logit"],
     ];
   },
   context(state, { row, index }, { values, weights, context }) {
     const column = columns(values)[index];
     const best = weights[row].indexOf(largest(weights[row]));
-    const alone = " alone: the others count by their weights, too";
-    const ofOtherQuery = (line, i) => [line[index], "That is the context of ", bdi(state.query_labels[i])];
+    const ofOtherQuery = (line, i) => [line[index], "otherContext", { key: bdi(state.query_labels[i]) }];
     return [
-      [column[best], "That is the value of ", bdi(state.key_labels[best]), alone],
-      [total(column), "That is the sum of the values without their weights"],
-      [total(column) / column.length, "That is the plain mean of the values: each counts by its weight"],
-      ...context[row].map((x, i) => [i === index ? NaN : x, `That is number ${i + 1} of the context`]),
+      [column[best], "alone", { key: bdi(state.key_labels[best]) }],
+      [total(column), "total"],
+      [total(column) / column.length, "mean"],
+      ...context[row].map((x, i) => [i === index ? NaN : x, "place", { i: i + 1 }]),
       ...context.map(ofOtherQuery).filter((_, i) => i !== row),
     ];
   },
 };
 
-const ofOtherKeys = ({ key_labels }, numbers, index, noun) =>
-  numbers.map((x, j) => [j === index ? NaN : x, `That is the ${noun} of `, bdi(key_labels[j])]);
+const ofOtherKeys = ({ key_labels }, numbers, index, name) =>
+  numbers.map((x, j) => [j === index ? NaN : x, name, { key: bdi(key_labels[j]) }]);
 
 // ----------------------------------------------------------------------------------------------------- questions
 
@@ -389,8 +398,8 @@ function again({ view: { state }, own, result, begin }) {
   const kind = KINDS[(KINDS.indexOf(own.kind) + 1) % KINDS.length];
   const count = kind === "context" ? contextSize(state) : state.key_labels.length;
   const next = asked({ row, kind, index: (own.index + 1) % count });
-  const another = el("button.primary", { onclick: () => begin(next) }, "Another question");
-  return el("p.row", another, " ", el("button", { onclick: () => begin(asked(own)) }, "Once more"));
+  const another = el("button.primary", { onclick: () => begin(next) }, ASKED.another);
+  return el("p.row", another, " ", el("button", { onclick: () => begin(asked(own)) }, ASKED.once));
 }
 
 // The picked query, or the next one that has a question.
@@ -418,8 +427,7 @@ function settings({ view, own, begin, redraw }) {
     select.dataset.part = name;
     return regard.field(name, select);
   };
-  const nouns = { score: "a score", weight: "a weight", context: "a number of the context" };
-  const numbers = () => Array.from({ length: contextSize(state) }, (_, i) => `number ${i + 1}`);
+  const numbers = () => Array.from({ length: contextSize(state) }, (_, i) => filled(ASKED.number, { i: i + 1 }));
   const note = el("input.task", { type: "text", maxlength: LONGEST_NOTE, value: own.note });
   on(note, "input", () => {
     state.exercise.note = note.value;
@@ -430,23 +438,20 @@ function settings({ view, own, begin, redraw }) {
   });
   const start = () => ({ [`${view.prefix}exercise`]: exerciseCode(state).write(asked(present())) });
   const share = [
-    el("button", { onclick: () => regard.save(start()) }, "Save a page that asks this"),
-    regard.hasAddress() && el("button", { onclick: () => regard.copyLink(start()) }, "Copy a link that asks this"),
+    el("button", { onclick: () => regard.save(start()) }, ASKED.save),
+    regard.hasAddress() && el("button", { onclick: () => regard.copyLink(start()) }, ASKED.link),
   ];
-  const what =
-    "Words, matrices and options are those of the page: change them as you like. " +
-    "The page or link that you pass on has them, and the question without an answer.";
   const query = names.query[0].toUpperCase() + names.query.slice(1);
   const fields = [
     pick(query, state.query_labels, own.row, (row) => ({ row })),
-    pick("Compute", nouns, own.kind, (kind) => ({ kind, index: 0 })),
-    pick("Of", own.kind === "context" ? numbers() : state.key_labels, own.index, (index) => ({ index })),
-    regard.field("Text above it", note),
+    pick(ASKED.compute, ASKED.nouns, own.kind, (kind) => ({ kind, index: 0 })),
+    pick(ASKED.of, own.kind === "context" ? numbers() : state.key_labels, own.index, (index) => ({ index })),
+    regard.field(ASKED.note, note),
   ];
   return el(
     "details.settings",
-    el("summary", "Set the question"),
-    el("p.soft", what),
+    el("summary", ASKED.settings),
+    el("p.soft", ASKED.what),
     el("div.controls", fields),
     state.words && renaming(view, redraw),
     el("div.row", share),
@@ -471,14 +476,13 @@ function renaming(view, redraw) {
     const names = split(input.value).filter(Boolean);
     const fits = names.length === present.length;
     input.setAttribute("aria-invalid", String(!fits));
-    const here = `here ${names.length === 1 ? "is" : "are"} ${names.length}`;
-    says.textContent = fits ? "" : `${present.length} words are needed, ${here}`;
+    says.textContent = fits ? "" : filled(ASKED.needed, { n: present.length, m: names.length });
     if (!fits) return;
     Object.assign(state, { query_labels: names, key_labels: [...names] });
     redraw();
     reopen(view, "rename");
   };
   onKeys(input, { Enter: rename });
-  const button = el("button", { "data-part": "rename", onclick: rename }, "Rename the words");
-  return regard.field("Words", input, button, says);
+  const button = el("button", { "data-part": "rename", onclick: rename }, ASKED.rename);
+  return regard.field(ASKED.words, input, button, says);
 }

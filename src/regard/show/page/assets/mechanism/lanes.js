@@ -192,7 +192,7 @@ function drawLane(numbers, at, j, i, pick) {
   );
 }
 
-const percentOf = (weight, hidden) => (hidden ? "0 (mask)" : regard.percent(weight));
+const percentOf = (weight, hidden) => (hidden ? TEXTS.mechanism.rows.masked : regard.percent(weight));
 
 const laneBar = (kind, [left, right], y, part) =>
   el(`svg:rect.${kind}`, { x: left, y: y - 7, width: Math.max(0.5, (right - left) * finite(part)), height: 14, rx: 3 });

@@ -58,8 +58,11 @@ function matrixCaption({ title, note, titles, picture, all }, rows, columns, pre
 function editable({ values, change, ...options }) {
   const { title, rowLabels = [], columnLabels = [] } = options;
   const cell = (i, j, value) => {
-    const column = columnLabels[j] ?? `column ${j + 1}`;
-    const name = `${title}, ${rowLabels[i] ?? `row ${i + 1}`}, ${values[i].length > 1 ? column : "number"}`;
+    const { row, column, number } = TEXTS.computing;
+    const columnName = columnLabels[j] ?? filled(column, { i: j + 1 });
+    const name = [title, rowLabels[i] ?? filled(row, { i: i + 1 }), values[i].length > 1 ? columnName : number].join(
+      ", ",
+    );
     return regard.number({ value, name, change: (x) => change(i, j, x) });
   };
   const made = matrix({ ...options, kind: "editable", cell, skip: ["ArrowUp", "ArrowDown", "Home", "End"] });
@@ -93,7 +96,7 @@ function heat({ rowLabels, columnLabels, pick, names = NAMES.general, ...rest })
   const cell = (i, j) => {
     const element = el("button", { "aria-pressed": "false", onclick: () => pick(i, j) });
     let [weight, top, fine] = [undefined, 1, 0];
-    const text = () => (weight === null ? "hidden by the mask" : regard.weight(weight, 4));
+    const text = () => (weight === null ? TEXTS.computing.hidden : regard.weight(weight, 4));
     regard.tooltip(element, () => el("span", bdi(rowLabels[i]), " \u2192 ", bdi(columnLabels[j]), `: ${text()}`));
     const retint = () => regard.tint(element, weight, top);
     const set = (x, all, picked) => {
@@ -103,17 +106,16 @@ function heat({ rowLabels, columnLabels, pick, names = NAMES.general, ...rest })
       element.classList.toggle("masked", x === null);
       retint();
       element.textContent = regard.weight(x, regard.digits);
-      element.setAttribute("aria-label", `${rowLabels[i]} to ${columnLabels[j]}: ${text()}`);
+      const said = { query: rowLabels[i], key: columnLabels[j], weight: text() };
+      element.setAttribute("aria-label", filled(TEXTS.computing.pair, said));
     };
     return { element, set, retint };
   };
   const labels = { rows: rowLabels, columns: columnLabels };
-  const axes = { row: plural(names.query), column: plural(names.key) };
+  const axes = { row: TEXTS.computing.axes[names.kind], column: TEXTS.computing.axes[names.of] };
   const picture = (weights) => {
     const top = regard.darkest(weights.flat(), columnLabels.length);
     return regard.heatPicture({ title: rest.title, ...labels, weight: (i, j) => weights[i][j], top, names: axes });
   };
   return matrix({ ...rest, rowLabels, columnLabels, kind, cell, skip: [], picture });
 }
-
-const plural = (noun) => `${noun[0].toUpperCase()}${noun.slice(1)}s`.replace("Querys", "Queries");

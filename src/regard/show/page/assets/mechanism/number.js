@@ -12,9 +12,15 @@ function short(x, digits = regard.digits) {
   return text.replace(/(\.\d*?)0+$/, "$1").replace(/\.$/, "");
 }
 
+// A number as people type it, also as "1,5" or "1/2"; NaN if it is none.
 function parsed(text) {
-  const plain = text.trim().replace("\u2212", "-").replace(",", ".");
-  return NUMBER.test(plain) ? Number(plain) : NaN;
+  const parts = text
+    .replaceAll("\u2212", "-")
+    .replaceAll(",", ".")
+    .split("/")
+    .map((part) => part.trim());
+  const [above, below = 1, ...more] = parts.map((part) => (NUMBER.test(part) ? Number(part) : NaN));
+  return more.length ? NaN : above / below;
 }
 
 // {element, set(value)}: `change` is called with each new value. Only numbers that fit are accepted; a drag and the keys

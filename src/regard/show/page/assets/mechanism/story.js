@@ -1,6 +1,8 @@
 // The picked query, step by step: a column for each key, and below each other what happens to it. The column of the
 // picked key is worked out in numbers.
 
+const ROWS = TEXTS.mechanism.rows;
+
 function story(view, names, pickKey, refill) {
   const { key_labels: labels } = view.state;
   const body = el("div");
@@ -10,14 +12,14 @@ function story(view, names, pickKey, refill) {
     const buttons = shown.map(button);
     const heads = buttons.map((part, k) => el("th", { scope: "col", "data-key": shown[k] }, part));
     const others = rest.length > 0 && el("th", { scope: "col" }, othersText(rest));
-    const sign = [el("span", { "aria-hidden": "true" }, "\u03a3"), el("span.hidden-text", "sum")];
+    const sign = [el("span", { "aria-hidden": "true" }, "\u03a3"), el("span.hidden-text", ROWS.sum)];
     table = storyTable(names, shown.length, [heads, others], el("th.sum", { scope: "col" }, sign));
     on(table, "pointerover", (event) => {
       const cell = event.target.closest("td[data-key]");
       if (cell && event.pointerType === "mouse") pickKey(Number(cell.dataset.key));
     });
     regard.roving([buttons]);
-    scroller = regard.scroller("Steps", table);
+    scroller = regard.scroller(TEXTS.mechanism.steps, table);
     put(body, scroller, storyOptions(view, labels.length, refill));
   };
   const set = (steps, key, columns) => {
@@ -106,7 +108,7 @@ function content(number, digits) {
   const one = (x) => (x === null || x === -Infinity ? masked(x) : written(x, digits));
   if (!Array.isArray(number)) return one(number);
   const shown = shortened(number).map((x) => el("span", one(x)));
-  if (number.length > TALL) shown.push(el("span.soft", `\u2026 ${number.length - SHORTENED} more`));
+  if (number.length > TALL) shown.push(el("span.soft", moreOf(number.length - SHORTENED)));
   return el("span.stack", shown);
 }
 
@@ -124,8 +126,8 @@ function bar(cell, weight) {
 
 function numbered(name, parts, names) {
   const { number, title, question } = TEXTS.steps[name];
-  const words = question.replace("key", names.key).replace("query", names.query);
-  const known = names.query === "query" ? question : words.replace(/[[\]]/g, "");
+  const words = question.replace(/\[key\]/i, names.key).replace(/\[query\]/i, names.query);
+  const known = names.kind === "query" ? question : words.replace(/[[\]]/g, "");
   return {
     name,
     number,
@@ -144,8 +146,7 @@ function stepsOf({ names, options, result, row, key, keys, decoder, trained }) {
   ].filter(Boolean);
   const state = trained && statePart(trained, row);
   const last = between.at(-1);
-  if (last)
-    Object.assign(last, { formula: `${names.z} = ${last.formula}`, rows: [{ ...last.rows[0], name: "logit z" }] });
+  if (last) Object.assign(last, { formula: `${names.z} = ${last.formula}`, rows: [{ ...last.rows[0], name: ROWS.z }] });
   const letters = last ? names : { ...names, z: names.e };
   return [
     numbered("scores", [state, scorePart(names, options, result, row, key)], names),
@@ -165,14 +166,16 @@ function statePart({ states, kind, sizes }, row) {
   return { formula, text, rows: [] };
 }
 
+const saidOf = (name, values) => regard.filledWith(TEXTS.mechanism[name], values);
+
 function scorePart(names, options, { queries, keys, scores }, row, key) {
   const q = queries[row];
-  const layer = () => ({ name: "tanh", numbers: keys.map((k) => hidden(q, k, options)) });
+  const layer = () => ({ name: ROWS.tanh, numbers: keys.map((k) => hidden(q, k, options)) });
   const inner = options.score === "additive" ? layer() : { name: names.key, numbers: keys };
   return {
     formula: formulaOf(TEXTS.scores, options.score, names, options),
-    text: [`The ${names.query} is `, regard.formula(names.q), ` = ${vector(q)}`],
-    rows: [inner, { name: "score", numbers: scores[row] }],
+    text: saidOf("query", { query: names.query, numbers: [regard.formula(names.q), ` = ${vector(q)}`] }),
+    rows: [inner, { name: ROWS.score, numbers: scores[row] }],
     worked: workedScore(options, q, keys[key], scores[row][key], key),
   };
 }
@@ -183,7 +186,7 @@ function scalePart(names, options, { scale, scores, scaled, queries }, row, key)
   return {
     formula: root ? `${names.e} / \u221a${queries[0].length}` : `${names.e} \u00d7 ${short(scale)}`,
     text: regard.rich(TEXTS.between.scale),
-    rows: [{ name: "scaled", numbers: scaled[row] }],
+    rows: [{ name: ROWS.scaled, numbers: scaled[row] }],
     worked: `${short(scores[row][key])} \u00d7 ${short(scale)} = ${short(scaled[row][key])}`,
   };
 }
@@ -194,7 +197,7 @@ function softcapPart({ softcap }, { scaled, capped }, row, key) {
   return {
     formula: `${cap} tanh(x / ${cap})`,
     text: regard.rich(TEXTS.between.softcap, { cap }),
-    rows: [{ name: "capped", numbers: capped[row] }],
+    rows: [{ name: ROWS.capped, numbers: capped[row] }],
     worked: `${cap} \u00b7 tanh(${short(scaled[row][key])} / ${cap}) = ${short(capped[row][key])}`,
   };
 }
@@ -204,11 +207,11 @@ function maskPart(names, { mask }, { logits }, row) {
   const visible = logits[row].filter((z) => z !== -Infinity).length;
   const values = { visible, all: logits[row].length, query: names.query };
   const text = regard.rich(TEXTS.between.mask, values);
-  return { formula: `\u2212\u221e where hidden`, text, rows: [{ name: "logit", numbers: logits[row] }] };
+  return { formula: TEXTS.mechanism.where, text, rows: [{ name: ROWS.logit, numbers: logits[row] }] };
 }
 
 function weightRow(weights, logits) {
-  return { name: "weight", numbers: seen(weights, logits), sum: total(weights), kind: "weights" };
+  return { name: ROWS.weight, numbers: seen(weights, logits), sum: total(weights), kind: "weights" };
 }
 
 // The exponentials of a row as one computes them by hand, and their sum. Of large logits, the largest is subtracted first,
@@ -227,13 +230,13 @@ function weightPart(names, { normalize }, { logits, rows, weights }, row, key) {
   return {
     formula: formulaOf(TEXTS.normalize, normalize, names, {}),
     text: regard.rich(text, { t: short(rows[row].t ?? NaN), key: names.key }),
-    rows: powers ? [{ name: "exp", numbers: powers.terms, sum: powers.total }, all] : [all],
+    rows: powers ? [{ name: ROWS.exp, numbers: powers.terms, sum: powers.total }, all] : [all],
     worked: workedWeight(normalize, rows[row], logits[row][key], weights[row][key]),
   };
 }
 
 function workedWeight(normalize, found, z, a) {
-  if (z === -Infinity) return "hidden, so its weight is 0";
+  if (z === -Infinity) return TEXTS.mechanism.hidden;
   if (normalize === "hard") return null;
   if (normalize === "softmax") {
     const { total, most } = exponentials(found);
@@ -251,7 +254,7 @@ function contextPart(names, { values, weights, context }, row, keys) {
     text: regard.rich(TEXTS.context, names),
     rows: [
       { name: names.value, numbers: values },
-      { name: `weight \u00d7 ${names.value}`, numbers: terms, sum: context[row] },
+      { name: filled(ROWS.weighted, { value: names.value }), numbers: terms, sum: context[row] },
     ],
     worked: [regard.formula(`${names.c}[1] = `), productsOf(weights[row], first, keys, context[row][0])],
     general: true,
@@ -259,17 +262,19 @@ function contextPart(names, { values, weights, context }, row, keys) {
 }
 
 function nextState({ states }, row) {
-  const made = "State and context make the next state, the query of the next word: ";
-  const text = [made, regard.formula("s_t"), ` = ${vector(states[row + 1])}`];
+  const text = saidOf("made", { numbers: [regard.formula("s_t"), ` = ${vector(states[row + 1])}`] });
   const part = { formula: "s_t = tanh(s_{t\u22121} A + c_t C)", text, rows: [] };
-  return { name: "next", title: "Then the next state", parts: [part] };
+  return { name: "next", title: TEXTS.mechanism.next, parts: [part] };
 }
 
 // What is known of an attention that is given with its results only.
 function givenSteps({ scores, logits, weights, context }, row, names) {
-  const logit = logits && { text: regard.rich(TEXTS.between.given), rows: [{ name: "logit", numbers: logits[row] }] };
+  const logit = logits && {
+    text: regard.rich(TEXTS.between.given),
+    rows: [{ name: ROWS.logit, numbers: logits[row] }],
+  };
   return [
-    scores && numbered("scores", [{ rows: [{ name: "score", numbers: scores[row] }] }], names),
+    scores && numbered("scores", [{ rows: [{ name: ROWS.score, numbers: scores[row] }] }], names),
     numbered("weights", [logit, { rows: [weightRow(weights[row], logits?.[row])] }], names),
     context && numbered("context", [{ text: vector(context[row]), rows: [] }], names),
   ].filter(Boolean);

@@ -1,10 +1,9 @@
 // One attention of which every number can be changed. All is drawn from view.state, a copy of the section's data with
 // what a reader has changed: draw makes the parts, fill writes the numbers into them.
 
-const HELP = "Drag a number sideways, press the arrow keys up and down on it, or type.";
-
 regard.view("mechanism", (root, data, { section, inside = false }) => {
-  if (!document.getElementById("number-help")) root.append(el("p.hidden-text", { id: "number-help" }, HELP));
+  if (!document.getElementById("number-help"))
+    root.append(el("p.hidden-text", { id: "number-help" }, TEXTS.mechanism.help));
   const first = data.packed ? unpacked(data) : (data.examples?.[0] ?? data);
   const prefix = section ? `${section}.` : "";
   const { examples } = data;
@@ -31,7 +30,11 @@ regard.view("mechanism", (root, data, { section, inside = false }) => {
     lasting: ["exercise"],
   });
   regard.onTheme(() => view.matrices.forEach((part) => part.retint?.()));
-  return { look: () => view.state.first && tryFirst(view) };
+  const step = (shown) => {
+    view.state.shown = shown;
+    fill(view);
+  };
+  return { look: () => view.state.first && tryFirst(view), step };
 });
 
 // The steps of a trained decoder: the queries are its states times their weight, or are given with them.
@@ -41,7 +44,7 @@ function unpacked({ packed, ...data }) {
   const { states, query_weight: weight, key_weight: ofKeys, value_weight: ofValues, keys, values } = parts;
   const kind = ofKeys ? "head" : weight ? "projected" : parts.queries ? "given" : "plain";
   const queries = weight ? times(states, weight) : (parts.queries ?? states);
-  const made = ofKeys && { "Query weights": weight, "Key weights": ofKeys, "Value weights": ofValues };
+  const made = ofKeys && { query_weight: weight, key_weight: ofKeys, value_weight: ofValues };
   const sizes = { state: states[0].length, query: keys[0].length, value: values[0].length };
   return { ...data, keys, values, queries, trained: { states, kind, sizes, made } };
 }
@@ -119,17 +122,18 @@ function draw(view) {
   };
   Object.assign(formed, { section: view.section, fields: 0 });
   view.names = names;
-  view.inputs = fixed ? [] : inputCards(view, names, update);
+  view.inputs = [];
+  view.makeInputs = () => inputCards(view, names, update);
   view.picker = picker(view, pick);
   view.lanes = lanes(pickKey, fixed || state.decoder ? null : score);
   view.story = story(view, names, pickKey, () => fill(view));
   view.matrices = matrices(view, names, pick);
   view.sentence = el("p.sentence", { "aria-live": "polite", dir: "auto" });
   view.walk = walk(view, update);
-  view.exercise = fixed ? null : exercise(view, update, redraw);
+  view.exercise = fixed || isLarge(state) ? null : exercise(view, update, redraw);
   const parts = {
     steps: [view.story.element, view.walk.element],
-    inputs: !fixed && numbers(view, redraw),
+    inputs: !fixed && inputsLater(view, redraw),
     options: !state.given && controlBar(view, update, redraw),
     matrices: el(
       "div.matrices",
@@ -138,18 +142,24 @@ function draw(view) {
   };
   const start = el("div.row.start", view.walk.start, view.exercise?.start);
   const shown = [view.picker.element, view.sentence, lanesFigure(view), start, view.exercise?.element];
+  if (view.open.inputs) view.openInputs?.(); // so that the focus finds its number again
   regard.renew(root, introduction(view, redraw), shown, Object.entries(parts).map(drawerOfPart(view)));
   fill(view);
 }
+
+const MOST_BUTTONS = 32; // to pick a query by
+const MOST_CELLS = 1024; // weights that are numbers of their own; more are a picture
+
+const pairsOf = ({ query_labels, key_labels }) => query_labels.length * key_labels.length;
+const isLarge = (state) => pairsOf(state) > MOST_CELLS;
 
 // The parts that are closed in a chapter; alone, only matrices of many queries are.
 const drawerOfPart =
   (view) =>
   ([name, content]) => {
     if (!content) return null;
-    const { query_labels: rows, key_labels: columns } = view.state;
-    const many = name === "matrices" && rows.length * columns.length > 100;
-    view.open[name] ??= !view.inside && !many;
+    const most = { matrices: 100, inputs: MOST_CELLS }[name] ?? Infinity;
+    view.open[name] ??= !view.inside && pairsOf(view.state) <= most;
     const drawer = regard.drawer(TEXTS.drawers[name], [content], view.open[name]);
     drawer.dataset.part = name;
     on(drawer, "toggle", () => {
@@ -161,7 +171,7 @@ const drawerOfPart =
 
 // The picture of one query with the control that exports it, and the query, too.
 function lanesFigure(view) {
-  const exported = regard.exportBar("this query", () => ({
+  const exported = regard.exportBar(TEXTS.mechanism.this, () => ({
     svg: () => view.lanes.svg,
     tex: () => accountLatex(view.state, view.result, view.state.row),
     titles: [view.data.name ?? document.title, view.names.query, view.state.query_labels[view.state.row]],
@@ -174,7 +184,7 @@ function lanesFigure(view) {
 function introduction(view, redraw) {
   const { state, inside } = view;
   if (state.trained) return trainedIntroduction(view, redraw);
-  if (!state.words) return [];
+  if (!state.words) return state.about ? el("p.told", regard.rich(state.about)) : [];
   const origin = state.words.origin ?? "given";
   const parts = inside ? [] : [el("p", regard.rich(TEXTS.what)), el("p.soft", regard.rich(TEXTS.drawn, { origin }))];
   const first = () => tryFirst(view);
@@ -214,9 +224,21 @@ function reorder(state, order) {
   state.row = order.indexOf(state.row);
 }
 
-function numbers(view, redraw) {
-  const help = [el("p.soft.help", HELP), ...view.inputs.map((card) => card.element)];
-  return el("div.inputs", sourceChoice(view, redraw), help);
+// The numbers that can be changed, which are made when their drawer is opened for the first time.
+function inputsLater(view, redraw) {
+  const box = el("div.inputs");
+  view.openInputs = () => {
+    if (box.firstChild) return;
+    view.inputs = view.makeInputs();
+    const help = el("p.soft.help", TEXTS.mechanism.help);
+    put(
+      box,
+      sourceChoice(view, redraw),
+      help,
+      view.inputs.map((card) => card.element),
+    );
+  };
+  return box;
 }
 
 function controlBar(view, update, redraw) {
@@ -248,6 +270,7 @@ function fill(view) {
   put(view.sentence, headline(view, result, known));
   view.lanes.set(laneNumbers(view, result, key, shownKeys(weights, key, false), known));
   if (open.steps || shown < Infinity) view.story.set(steps, key, columns);
+  if (open.inputs) view.openInputs?.();
   if (open.inputs) view.inputs.forEach((card) => card.set(result));
   view.matrices.forEach((part) => {
     part.element.hidden = !known(part.step);
@@ -271,7 +294,7 @@ function stepsNow({ state, names }, result, key, { shown: keys }) {
 function headline({ state, names }, { weights, logits, context }, known) {
   const { row } = state;
   const query = state.query_labels[row];
-  if (!known(2)) return regard.filledWith(TEXTS.sentence.which.replace("key", names.key), { query: bdi(query) });
+  if (!known(2)) return regard.filledWith(TEXTS.sentence.which, { key: names.key, query: bdi(query) });
   const said = sentence(query, state.key_labels, weights[row], logits?.[row]);
   const meant = state.means && known(3) && ["; ", meaning(state, query, context[row])];
   return [said, meant, state.tried && state.first.after && [". ", state.first.after]];
@@ -318,16 +341,17 @@ function sourceChoice(view, redraw) {
     view.root.querySelector('.inputs [aria-checked="true"]').focus();
   };
   const present = fromWords(view) ? "words" : "vectors";
-  return regard.choices("Start from", { words: "Words", vectors: "Vectors" }, present, choose).element;
+  return regard.choices(TEXTS.mechanism.from, TEXTS.mechanism.sources, present, choose).element;
 }
 
 function inputCards(view, names, update) {
   const { state } = view;
-  const card = (title, letter, values, rowLabels, columnLabels) => {
+  const card = (part, letter, values, rowLabels, columnLabels) => {
     const change = (i, j, x) => {
       values[i][j] = x;
       update();
     };
+    const title = CARDS[part] ?? part;
     const note = letter && regard.formula(letter);
     return editable({ title, note, values, rowLabels, columnLabels, change, titles: titlesOf(view, title) });
   };
@@ -335,38 +359,43 @@ function inputCards(view, names, update) {
   return [...cards(state, card, (part) => titlesOf(view, part)), ...scoreCards(state.options, card, names)];
 }
 
+const CARDS = TEXTS.mechanism.cards;
+
 const titlesOf = ({ data }, title) => [data.name ?? document.title, title];
 
 function wordCards({ words, query_labels, topics }, card, titles) {
-  const weightCard = (title, letter, weight, part) => {
+  const weightCard = (name, letter, part) => {
+    const weight = words[name];
     const columnLabels = topics?.length === weight[0].length ? topics : [];
-    const own = card(title, `W_${letter}`, weight, words.features, columnLabels);
-    const product = results({ title: `= ${part}`, rowLabels: query_labels, columnLabels, titles: titles(part) });
+    const own = card(name, `W_${letter}`, weight, words.features, columnLabels);
+    const { product: text, parts } = TEXTS.mechanism;
+    const title = filled(text, { part: parts[part] });
+    const product = results({ title, rowLabels: query_labels, columnLabels, titles: titles(parts[part]) });
     const element = el("div.pair", own.element, product.element);
     return { element, set: (result) => product.set(result[part]) };
   };
   return [
-    card("Words", "", words.embeddings, query_labels, words.features),
-    weightCard("Query weights", "Q", words.query_weight, "queries"),
-    weightCard("Key weights", "K", words.key_weight, "keys"),
-    weightCard("Value weights", "V", words.value_weight, "values"),
+    card("words", "", words.embeddings, query_labels, words.features),
+    weightCard("query_weight", "Q", "queries"),
+    weightCard("key_weight", "K", "keys"),
+    weightCard("value_weight", "V", "values"),
   ];
 }
 
 function vectorCards({ queries, keys, values, query_labels, key_labels }, card) {
   return [
-    card("Queries", "Q", queries, query_labels),
-    card("Keys", "K", keys, key_labels),
-    card("Values", "V", values, key_labels),
+    card("queries", "Q", queries, query_labels),
+    card("keys", "K", keys, key_labels),
+    card("values", "V", values, key_labels),
   ];
 }
 
 function decoderCards({ queries, keys, key_labels, decoder }, card) {
   return [
-    card("Annotations", "h_j", keys, key_labels),
-    card("First state", "s_0", queries.slice(0, 1)),
-    card("State to state", "A", decoder.state_weight),
-    card("Context to state", "C", decoder.context_weight),
+    card("annotations", "h_j", keys, key_labels),
+    card("state", "s_0", queries.slice(0, 1)),
+    card("state_weight", "A", decoder.state_weight),
+    card("context_weight", "C", decoder.context_weight),
   ];
 }
 
@@ -379,12 +408,29 @@ function scoreCards(options, card, names) {
 function picker(view, pick) {
   const { state } = view;
   const decoder = Boolean(state.decoder ?? state.trained);
-  const options = state.query_labels.map((label, i) => [i, bdi(label)]);
-  const choice = regard.choices(TEXTS.sentence[decoder ? "word" : "query"], options, state.row, (i) => pick(i));
+  const choice = rowChoice(state, TEXTS.sentence[decoder ? "word" : "query"], pick);
   const onclick = () => pick((state.row + 1) % state.query_labels.length);
   const next = decoder && el("button", { "data-part": "next", onclick }, TEXTS.sentence.next);
   const title = el("span.soft", { "aria-hidden": "true" }, TEXTS.sentence[decoder ? "word" : "query"]);
   return { element: el("div.picker", title, choice.element, next), set: choice.set };
+}
+
+// Buttons, or a list of many.
+function rowChoice({ query_labels, row }, name, pick) {
+  const choose = (i) => pick(i);
+  if (query_labels.length <= MOST_BUTTONS)
+    return regard.choices(
+      name,
+      query_labels.map((label, i) => [i, bdi(label)]),
+      row,
+      choose,
+    );
+  const element = regard.list(query_labels, row, choose);
+  element.setAttribute("aria-label", name);
+  const set = (i) => {
+    element.selectedIndex = i;
+  };
+  return { element, set };
 }
 
 // The walk through the steps, of which one is shown at a time: `start` begins it, `element` goes on below the step.
@@ -400,9 +446,10 @@ function walk(view, update) {
   };
   const button = (text, kind, shown) => el("button", { class: kind, onclick: go(shown) }, text);
   const start = button(TEXTS.sentence.walk, "primary", () => first);
-  const back = button("\u2190 Back", null, () => Math.max(first, state.shown - 1));
+  const texts = TEXTS.mechanism.walk;
+  const back = button(texts.back, null, () => Math.max(first, state.shown - 1));
   const forth = button("", "primary", () => (state.shown >= last ? first : state.shown + 1));
-  const all = button("Show all steps", "quiet", () => Infinity);
+  const all = button(texts.all, "quiet", () => Infinity);
   const status = el("span.soft", { role: "status" });
   const element = el("div.stepper", back, forth, all, status);
   let walked = -1;
@@ -417,9 +464,10 @@ function walk(view, update) {
     const walking = state.shown < Infinity;
     start.hidden = walking;
     element.hidden = !walking;
-    forth.textContent = state.shown < last ? "Next \u2192" : "Again";
+    forth.textContent = state.shown < last ? texts.forth : texts.again;
     back.disabled = state.shown <= first;
-    status.textContent = walking ? `step ${state.shown} of ${last}: ${steps[walked].title.toLowerCase()}` : "";
+    const title = walking && steps[walked].title.toLowerCase();
+    status.textContent = walking ? filled(texts.status, { shown: state.shown, last, title }) : "";
   };
   return { start, element, set };
 }
@@ -427,13 +475,15 @@ function walk(view, update) {
 function matrices(view, names, pick) {
   const { query_labels: rowLabels, key_labels: columnLabels, trained, given } = view.state;
   const common = (title) => ({ title, rowLabels, titles: titlesOf(view, title.toLowerCase()) });
-  const ofAll = { columnLabels, note: "of all queries" };
+  if (isLarge(view.state)) return [largeWeights(view)];
+  const texts = TEXTS.mechanism;
+  const ofAll = { columnLabels, note: texts.all };
   const ofRow = { pick: (i) => pick(i) };
-  const first = trained ? `, of each the first ${SHORTENED} of ${trained.sizes.value} numbers` : "";
-  const values = { note: `weights \u00d7 values${first}`, all: () => view.result.context };
-  const scores = results({ ...common("Scores"), ...ofAll, ...ofRow });
-  const weights = heat({ ...common("Weights"), ...ofAll, pick, names });
-  const context = results({ ...common("Context"), ...values, ...ofRow });
+  const first = trained ? filled(texts.first, { n: SHORTENED, all: trained.sizes.value }) : "";
+  const values = { note: texts.sum + first, all: () => view.result.context };
+  const scores = results({ ...common(CARDS.scores), ...ofAll, ...ofRow });
+  const weights = heat({ ...common(CARDS.weights), ...ofAll, pick, names });
+  const context = results({ ...common(CARDS.context), ...values, ...ofRow });
   const masked = ({ weights, logits }) => weights.map((line, i) => seen(line, logits?.[i]));
   const cut = (rows) => (trained ? rows.map(shortened) : rows);
   return [
@@ -446,12 +496,36 @@ function matrices(view, names, pick) {
     .filter(Boolean);
 }
 
+// The weights of many queries, as lines and as a picture of pixels.
+function largeWeights(view) {
+  const { query_labels: rows, key_labels: columns } = view.state;
+  const element = el("div");
+  let picture = null;
+  const set = ({ weights }) => {
+    const numbers = Float32Array.from(weights.flat());
+    if (picture) return picture.update(numbers, []);
+    const { query } = TEXTS.computing.axes;
+    const data = {
+      rows,
+      columns,
+      weights: numbers,
+      importance: [],
+      names: { row: query, column: TEXTS.mechanism.parts.keys },
+    };
+    const titles = () => titlesOf(view, CARDS.weights);
+    picture = regard.weightsView(data, { left: "row", titles, state: { shown: 0 } });
+    put(element, picture.element);
+  };
+  return { element, step: 2, set };
+}
+
 // The queries, keys and values of a trained head, and the matrices that make them: the first numbers of each, all in a file.
 function headMatrices(view) {
   const { queries, keys, values, query_labels, key_labels, trained } = view.state;
-  const made = { Queries: [queries, query_labels], Keys: [keys, key_labels], Values: [values, key_labels] };
-  const of = Object.entries(trained.made).map(([title, rows]) => [title, [rows]]);
-  return [...Object.entries(made), ...of].map(([title, [rows, rowLabels = []]]) => {
+  const made = { queries: [queries, query_labels], keys: [keys, key_labels], values: [values, key_labels] };
+  const of = Object.entries(trained.made).map(([name, rows]) => [name, [rows]]);
+  return [...Object.entries(made), ...of].map(([name, [rows, rowLabels = []]]) => {
+    const title = CARDS[name];
     const all = () => rows;
     const note = `${rows.length} \u00d7 ${rows[0].length}`;
     const part = results({ title, note, rowLabels, all, titles: titlesOf(view, title.toLowerCase()) });

@@ -4,22 +4,22 @@
 const TALL = 12; // numbers of a vector that are all shown; of a longer one the first SHORTENED
 const SHORTENED = 6;
 
+const NOUNS = TEXTS.computing.nouns;
+
 const NAMES = {
   general: {
-    ...{ query: "query", key: "key", value: "value" },
+    ...{ kind: "query", of: "key", query: NOUNS.query, key: NOUNS.key, value: NOUNS.value },
     ...{ q: "q", k: "k_j", v: "v_j", e: "e_j", a: "\u03b1_j", z: "z_j", c: "c" },
   },
   decoder: {
-    ...{ query: "state", key: "annotation", value: "annotation" },
+    ...{ kind: "state", of: "annotation", query: NOUNS.state, key: NOUNS.annotation, value: NOUNS.annotation },
     ...{ q: "s_{t\u22121}", k: "h_j", v: "h_j", e: "e_{tj}", a: "\u03b1_{tj}", z: "z_{tj}", c: "c_t" },
   },
 };
 
-NAMES.trained = { ...NAMES.general, value: "annotation", v: "h_j" };
+NAMES.trained = { ...NAMES.general, value: NOUNS.annotation, v: "h_j" };
 
 const nameOf = (table) => Object.fromEntries(Object.entries(table).map(([key, { name }]) => [key, name]));
-
-const filled = (text, parts) => text.replace(/\{(\w+)\}/g, (_, name) => parts[name]);
 
 // A formula of TEXTS with the letters of this attention.
 function formulaOf(table, key, names, options) {
@@ -54,14 +54,17 @@ const products = (left, right, total) => productsOf(left, right, [...left.keys()
 function productsOf(left, right, terms, total) {
   const rest = left.length - terms.length;
   const written = terms.map((i) => `${minus(left[i])}\u00b7${minus(right[i])}`).join(" + ");
-  return `${written}${rest > 0 ? ` + \u2026 ${rest} more` : ""} = ${short(total)}`;
+  return `${written}${rest > 0 ? ` + ${moreOf(rest)}` : ""} = ${short(total)}`;
 }
 
 const minus = (x) => (x < 0 ? `(${short(x)})` : short(x));
 
 const shortened = (x) => (x.length > TALL ? x.slice(0, SHORTENED) : x);
+const moreOf = (n) => filled(TEXTS.computing.more, { n });
 const vector = (x) =>
-  `(${shortened(x).map(short).join(", ")}${x.length > TALL ? `, \u2026 ${x.length - SHORTENED} more` : ""})`;
+  `(${shortened(x)
+    .map((own) => short(own))
+    .join(", ")}${x.length > TALL ? `, ${moreOf(x.length - SHORTENED)}` : ""})`;
 
 // How a score of one pair comes about.
 function workedScore(o, q, k, score, j) {

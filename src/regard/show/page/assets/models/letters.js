@@ -58,23 +58,13 @@ function headsOf(rows, part, count) {
   return Array.from({ length: count }, (_, head) =>
     regard.compute({
       ...{
-        queries: cut(queries, head).map(rotatedPair),
-        keys: cut(keys, head).map(rotatedPair),
+        queries: regard.rotary(cut(queries, head)),
+        keys: regard.rotary(cut(keys, head)),
         values: cut(values, head),
       },
       mask: { kind: "causal" },
     }),
   );
-}
-
-// A vector turned by its position, pair by pair (rotary positions).
-function rotatedPair(vector, position) {
-  const half = vector.length / 2;
-  return vector.map((x, i) => {
-    const angle = position * 10000 ** (-(i % half) / half);
-    const other = i < half ? -vector[i + half] : vector[i - half];
-    return x * Math.cos(angle) + other * Math.sin(angle);
-  });
 }
 
 function rootMeanSquare(rows, { numbers: gain }) {
@@ -112,13 +102,9 @@ regard.view("letters", (root, data, { section }) => {
   const model = regard.languageModel(data);
   const freshText = () => ({ text: texts.beginning, temperature: 0.5, head: FIRST_HEAD, letter: null });
   const view = { state: freshText() };
-  let [answer, timer] = [null, 0];
+  let [answer, present, timer] = [null, null, 0];
 
-  const change = (part) => {
-    Object.assign(view.state, part);
-    fill();
-    regard.changed();
-  };
+  const change = regard.changer(view, () => fill());
   const type = (text) => change({ text, letter: null });
   const draw = () => {
     const shares = regard.sharpened(answer.logits, view.state.temperature);
@@ -163,6 +149,28 @@ regard.view("letters", (root, data, { section }) => {
     el("p.soft"),
   ];
   const list = el("div.shares");
+  const comes = () =>
+    largestShares(
+      model.letters.map(visibleLetter),
+      regard.sharpened(answer.logits, view.state.temperature),
+      texts.others,
+    );
+  const looked = () => {
+    const { read, from, line } = present;
+    return largestShares(
+      read.slice(0, from + 1).map((letter, t) => `${visibleLetter(letter)} ${t + 1}`),
+      line,
+      texts.others,
+    );
+  };
+  const exported = regard.exports(texts.comes, () => ({
+    svg: () =>
+      regard.barsPicture(view.state.text, [
+        [texts.head, looked()],
+        [texts.comes, comes()],
+      ]),
+    table: () => ({ rows: [], columns: [], numbers: [[...regard.sharpened(answer.logits, view.state.temperature)]] }),
+  }));
   root.append(
     el("div.writing", regard.field(texts.begin, input), next, more, temperature.element),
     left,
@@ -170,7 +178,7 @@ regard.view("letters", (root, data, { section }) => {
     el(
       "div.letters-parts",
       el("div", el("div.row", el("span.soft", texts.head), head.element), row),
-      el("div", el("p.soft", texts.comes), list),
+      el("div", el("p.soft", texts.comes, " ", exported), list),
     ),
   );
 
@@ -185,8 +193,7 @@ regard.view("letters", (root, data, { section }) => {
     put(left, filled(texts.unknown, { letters: unknown.join(" ") }));
     if (!answer) return [row, told, list].forEach((part) => put(part));
     fillLetters();
-    const shares = regard.sharpened(answer.logits, state.temperature);
-    put(list, largestShares(model.letters.map(visibleLetter), shares, texts.others));
+    put(list, shareRows(comes()));
   };
   const fillLetters = () => {
     const { read, weights } = answer;
@@ -203,6 +210,7 @@ regard.view("letters", (root, data, { section }) => {
     });
     regard.roving([cells]);
     regard.renew(row, cells);
+    present = { read, from, line: line.slice(0, from + 1) };
     const seen = read.slice(0, from + 1).map(visibleLetter);
     put(told, sentence(visibleLetter(read[from]), seen, line.slice(0, from + 1)));
   };

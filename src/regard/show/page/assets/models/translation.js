@@ -9,11 +9,8 @@ regard.view("translation", (root, data, { section }) => {
   const vectors = data.vectors.map(({ name, first, shades }) => ({ name, first, shades: rowsOfPacked(shades) }));
   const freshWord = () => ({ word: data.row });
   const view = { state: freshWord() };
-  const choose = (row) => {
-    view.state.word = row;
-    fill();
-    regard.changed();
-  };
+  const change = regard.changer(view, () => fill());
+  const choose = (word) => change({ word });
 
   const words = regard.choices(
     texts.written,
@@ -26,7 +23,18 @@ regard.view("translation", (root, data, { section }) => {
   const [looked, computed, listed] = [el("div.shares"), el("div"), el("div.shares")];
   const back = el("p.goes-back");
   const card = (title, text, ...content) => el("div.step-card", el("h3", title), text && el("p.soft", text), content);
+  const looks = () => source.map((label, j) => ({ label, share: weights[view.state.word][j] }));
+  const predicts = () => {
+    const [labels, shares] = [0, 1].map((part) => predicted[view.state.word].map((row) => row[part]));
+    return largestShares(labels, shares, texts.others, [labels.indexOf(target[view.state.word])]);
+  };
   const exported = regard.exports(texts.looks, () => ({
+    svg: () =>
+      regard.barsPicture(`${source.join(" ")} \u2192 ${target.slice(0, view.state.word).join(" ")}`, [
+        [texts.looks, looks()],
+        [texts.predicts, predicts()],
+      ]),
+    titles: [document.title, texts.looks, target[view.state.word]],
     table: () => ({ rows: target, columns: source, numbers: weights }),
   }));
   root.append(
@@ -45,14 +53,13 @@ regard.view("translation", (root, data, { section }) => {
     const { word } = view.state;
     words.set(word);
     put(told, sentence(target[word], source, weights[word]));
-    put(looked, shareRows(source.map((label, j) => ({ label, share: weights[word][j] }))));
+    put(looked, shareRows(looks()));
     const strips = vectors.map(({ name, first, shades }) => [name, first[word], shades[word]]);
     put(
       computed,
       strips.map(([name, first, shades]) => strip(texts.vectors[name], style[name], first, shades)),
     );
-    const [labels, shares] = [0, 1].map((part) => predicted[word].map((row) => row[part]));
-    put(listed, largestShares(labels, shares, texts.others, [labels.indexOf(target[word])]));
+    put(listed, shareRows(predicts()));
     const last = word === target.length - 1;
     put(
       back,
