@@ -181,14 +181,6 @@ class TestPictures:
         assert str(caught.value) == "scores by length need a group and a line: 0 groups, 0 lines"
 
 
-def test_without_matplotlib_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    for draw in (lambda: figures.curves([]), lambda: figures.by_length(["1"], {"a": [1]})):
-        with pytest.raises(ImportError) as caught:
-            draw()
-        assert str(caught.value) == 'pictures need Matplotlib: pip install "regard[cli]"'
-
-
 # means
 
 

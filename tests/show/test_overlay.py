@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import itertools
-import pickle
 import re
 import sys
 import warnings
@@ -246,52 +244,6 @@ def test_control_characters_of_tokens_are_dots() -> None:
     figure = captioned(GREY, np.ones((1, 1, 1)), ["a\x1b\nb"], title="t\x00")
     assert figure.axes[1].get_title() == "a··b"
     assert figure.get_suptitle() == "t·"
-
-
-# Matplotlib
-
-
-@pytest.mark.slow
-@figures
-def test_the_figure_is_the_same_under_every_style() -> None:
-    import matplotlib.style
-
-    def drawn() -> bytes:
-        figure: Any = captioned(COLOUR, np.eye(4), list("abcd"), grid=(2, 2), title="t")
-        file = io.BytesIO()
-        figure.savefig(file, format="png")
-        return file.getvalue() + bytes(figure._repr_png_())
-
-    def values() -> dict[str, object]:
-        # Reading the back end would choose one.
-        return {name: matplotlib.rcParams[name] for name in matplotlib.rcParams if name != "backend"}
-
-    plain = drawn()
-    odd = {
-        "font.size": 30,
-        "image.origin": "lower",
-        "figure.dpi": 33,
-        "axes.titlepad": 50,
-        "savefig.bbox": None,
-    }
-    with matplotlib.style.context(["dark_background", odd]):
-        before = values()
-        assert drawn() == plain
-        assert values() == before
-
-
-@pytest.mark.slow
-@figures
-def test_the_figure_can_be_pickled() -> None:
-    figure: Any = captioned(GREY, np.ones((1, 1, 1)), ["a"])
-    assert pickle.loads(pickle.dumps(figure))._repr_png_() == figure._repr_png_()
-
-
-def test_without_matplotlib_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(ImportError) as caught:
-        captioned(GREY, np.ones((1, 1, 1)), ["a"])
-    assert str(caught.value) == 'pictures need Matplotlib: pip install "regard[cli]"'
 
 
 # invalid input

@@ -10,6 +10,7 @@ import tempfile
 import tomllib
 import unicodedata
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -636,9 +637,10 @@ def test_a_picture_that_fails_leaves_the_old_one(tmp_path: Path) -> None:
 
 def test_without_matplotlib_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(ImportError) as caught:
-        heatmap([[1.0]])
-    assert str(caught.value) == 'pictures need Matplotlib: pip install "regard[cli]"'
+    for draw in PICTURES.values():
+        with pytest.raises(ImportError) as caught:
+            draw()
+        assert str(caught.value) == 'pictures need Matplotlib: pip install "regard[cli]"'
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))
     assert any(need.startswith("matplotlib") for need in project["project"]["optional-dependencies"]["cli"])
 
@@ -743,23 +745,25 @@ STYLES: dict[str, dict[str, Any]] = {
 }
 
 
+PANEL = figures.Panel(
+    "loss", {"a": (range(1, 200), np.linspace(9, 1, 199)), "b": ([9, 99], [3, 2])}, "lowest"
+)
+PICTURES: dict[str, Callable[[], Any]] = {
+    "heatmap": lambda: heatmap(weights_of(0, 4, 5), list("abcd"), title="$x$"),
+    "signed": lambda: heatmap(weights_of(0, 30, 40) - 0.5, signed=True, vmax=0.1),
+    "heatmaps": lambda: heatmaps(weights_of(0, 4, 5)[None] * [[[1.0]], [[0.5]]]),
+    "curves": lambda: figures.curves([PANEL], title="run"),
+    "by_length": lambda: figures.by_length(["1", "2"], {"one": [1, 2], "two": [3, np.nan]}, [9, 5]),
+    "captioned": lambda: figures.captioned(np.eye(8), np.eye(4), list("abcd"), grid=(2, 2), title="t"),
+}
+
+
 def every_picture(folder: Path) -> list[bytes]:
     """All types of pictures, saved by the package, by the user, and displayed by a notebook."""
-    panels = [
-        figures.Panel(
-            "loss", {"a": (range(1, 200), np.linspace(9, 1, 199)), "b": ([9, 99], [3, 2])}, "lowest"
-        )
-    ]
-    drawn = [
-        root_figure(heatmap(weights_of(0, 4, 5), list("abcd"), title="$x$")),
-        root_figure(heatmap(weights_of(0, 30, 40) - 0.5, signed=True, vmax=0.1)),
-        heatmaps(weights_of(0, 4, 5)[None] * [[[1.0]], [[0.5]]]),
-        figures.curves(panels, title="run"),
-        root_figure(figures.by_length(["1", "2"], {"one": [1, 2], "two": [3, np.nan]}, [9, 5])),
-    ]
     images = []
-    for one in drawn:
-        one.savefig(folder / "user.png")
+    for draw in PICTURES.values():
+        one: Any = draw()
+        (one if isinstance(one, Figure) else root_figure(one)).savefig(folder / "user.png")
         images += [(folder / "user.png").read_bytes(), one._repr_png_()]
     save(folder / "ours.png", heatmap(weights_of(0, 4, 5)))
     return [*images, (folder / "ours.png").read_bytes()]
@@ -803,25 +807,20 @@ def test_labels_are_legible_on_the_figure_of_the_user(face: str, expected: str) 
 
 
 @pytest.mark.slow
-def test_a_notebook_displays_the_picture_and_not_its_name() -> None:
-    shown = [
-        heatmap([[1.0]]),
-        heatmaps([[[1.0]]]),
-        figures.by_length(["1"], {"a": [1]}),
-        figures.curves([figures.Panel("loss", {"a": ([1, 2], [2, 1])})]),
-    ]
-    for one in shown:
-        display: Any = one
-        assert display._repr_png_().startswith(b"\x89PNG")
-    own = heatmap([[1.0]], ax=root_figure(shown[0]).add_subplot())
-    assert not hasattr(own, "_repr_png_")  # the figure is the user's to show
+@pytest.mark.parametrize("draw", PICTURES.values(), ids=PICTURES)
+def test_a_notebook_displays_the_picture_and_not_its_name(draw: Callable[[], Any]) -> None:
+    picture = draw()
+    again = pickle.loads(pickle.dumps(picture))
+    shown = picture._repr_png_()
+    assert shown.startswith(b"\x89PNG")
+    assert again._repr_png_() == shown
 
 
-def test_pictures_can_be_pickled() -> None:
+def test_axes_can_be_pickled_and_those_of_the_user_are_the_user_s_to_show() -> None:
     axes = heatmap([[0.25, 0.75]])
     again: Any = pickle.loads(pickle.dumps(axes))
-    assert again._repr_png_().startswith(b"\x89PNG")
     assert again.figure.axes[0] is again
+    assert not hasattr(heatmap([[1.0]], ax=root_figure(axes).add_subplot()), "_repr_png_")
 
 
 @pytest.mark.slow
