@@ -35,7 +35,16 @@ extensions = [
 ]
 templates_path = ["_templates"]
 exclude_patterns = [
-    *("check.py", "conf.py", "diagram.py", "lines.py", "options.py", "ring.py", "sounds.py"),
+    *(
+        "check.py",
+        "conf.py",
+        "diagram.py",
+        "lines.py",
+        "options.py",
+        "ring.py",
+        "sounds.py",
+        "variant_pictures.py",
+    ),
     "notebooks/*.ipynb",  # the scripts of the notebooks are built
 ]
 nitpicky = True  # a reference that leads nowhere is a warning, and a warning ends the build
@@ -171,6 +180,21 @@ def deliver_pages(app: Sphinx, error: Exception | None) -> None:
         sounds["page"]().save(Path(app.outdir, SOUNDS), force=True)
 
 
+VARIANTS = runpy.run_path(str(Path(__file__).with_name("variant_pictures.py")))
+
+
+def picture_variants(app: Sphinx, name: str, source: list[str]) -> None:
+    """Add the column of pictures to the table of variants."""
+    if name == "variants":
+        source[0] = VARIANTS["with_pictures"](source[0])
+
+
+def deliver_variants(app: Sphinx, error: Exception | None) -> None:
+    """Draw the weights of the variants."""
+    if error is None and app.builder.name == "html":
+        VARIANTS["draw"](Path(app.outdir, VARIANTS["FOLDER"]))
+
+
 def setup(app: Sphinx) -> None:
     """Connect the additions."""
     app.connect("autodoc-process-docstring", keep_formula, priority=100)  # before numpydoc
@@ -179,6 +203,8 @@ def setup(app: Sphinx) -> None:
     app.connect("source-read", trim_code)
     app.connect("build-finished", deliver_notebooks)
     app.connect("build-finished", deliver_pages)
+    app.connect("source-read", picture_variants)
+    app.connect("build-finished", deliver_variants)
     app.add_html_math_renderer("mathml", (inline_math, None), (displayed_math, None))
 
 
