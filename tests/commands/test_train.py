@@ -93,11 +93,14 @@ def test_a_run_from_pairs_to_pictures(tmp_path: Path, capsys: pytest.CaptureFixt
     stdout, stderr = capsys.readouterr()
     assert "epoch 1: validation loss " in stderr
     assert re.search(
-        r"^epoch 2: validation loss .*, BLEU \d+\.\d \(greedy, \d pairs\), saved$", stderr, re.MULTILINE
+        r"^epoch 2: validation loss .*, BLEU \d+\.\d, chrF \d+\.\d \(greedy, \d pairs\), saved$",
+        stderr,
+        re.MULTILINE,
     )
     held_out = "held-out pairs, which also selected the epoch"
     assert re.search(
-        rf"^BLEU \d+\.\d with attention, on \d+ {held_out}, beam 5 \(nrefs:1\|case:mixed\|eff:no\|", stdout
+        rf"^BLEU \d+\.\d, chrF \d+\.\d with attention, on \d+ {held_out}, beam 5 \(nrefs:1\|case:mixed\|eff:no\|",
+        stdout,
     )
     assert stdout.count("source:") == stdout.count("translation:") == stdout.count("reference:") == 3
     assert stdout.endswith(f"the model is in {out / 'model.safetensors'}\n")
@@ -296,8 +299,8 @@ def summarized(kind: str, sources: list[str], hypotheses: list[str], references:
 @pytest.mark.parametrize(
     ("kind", "hypothesis", "reference", "expected"),
     [
-        ("words", "a b c d", "a b c d", "BLEU 100.0"),
-        ("tokens", "a b c d", "a b c x", "exact 0.0 %, token errors 25.0 %, BLEU 0.0"),
+        ("words", "a b c d", "a b c d", "BLEU 100.0, chrF 100.0"),
+        ("tokens", "a b c d", "a b c x", "exact 0.0 %, token errors 25.0 %, BLEU 0.0, chrF 0.0"),
         ("characters", "a b", "a x", "exact 0.0 %, character errors 33.3 %"),
         ("words", "a b", "a x", "exact 0.0 %, word errors 50.0 %"),
         ("subwords", "ab", "xb", "exact 0.0 %, character errors 50.0 %"),
@@ -308,8 +311,21 @@ def test_the_most_informative_measure_is_chosen(
 ) -> None:
     measured = str(summarized(kind, ["q r s t"], [hypothesis], [reference]))
     assert (
-        re.sub(r"BLEU \d\d?\.\d", "BLEU 0.0", measured) == expected
+        re.sub(r"(BLEU|chrF) \d\d?\.\d", r"\1 0.0", measured) == expected
     )  # the runs that match are sacrebleu's business
+
+
+def test_sentences_among_single_words_are_measured_by_bleu_too() -> None:
+    sources = ["cat", "dog", "see", "q r s t"]
+    answers = ["chat", "chien", "voir", "a b c d"]
+    assert str(summarized("words", sources, answers, answers)) == (
+        "exact 100.0 %, character errors 0.0 %, BLEU 100.0, chrF 100.0"
+    )
+    measures = Measures.of("words", sources, answers)
+    assert (
+        str(measures.summarize(sources[:3], answers[:3], answers[:3]))
+        == "exact 100.0 %, character errors 0.0 %"
+    )
 
 
 def test_any_target_of_a_source_is_right() -> None:

@@ -174,6 +174,12 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
         " bleu; errors for words and short lines)",
     )
     add(
+        "--paired-bs",
+        action="store_true",
+        help="compare the models, or --hypotheses, with the first by sacrebleu's paired bootstrap: 95 %% intervals of"
+        " all measures, and p-values of the differences",
+    )
+    add(
         "--tokenize",
         choices=("13a", "zh", "char", "none", "intl"),
         default="13a",
@@ -222,6 +228,10 @@ def check_options(args: argparse.Namespace) -> None:
         _check.fail("give MODEL and TEST, or --hypotheses and --references", hint=hint)
     check_needs(args, _NEEDS)
     check_one_file(args.columns, [args.test], "TEST")
+    if args.paired_bs and len(args.hypotheses or [args.model, *args.compare]) < 2:
+        _check.fail(
+            "--paired-bs compares at least two models, or two files of --hypotheses.", hint="--compare MODEL"
+        )
     if args.gold and args.alternatives:
         _check.fail("--gold has links for each line of TEST, --alternatives merges lines.", hint="give one")
     _check_files(args)

@@ -10,9 +10,10 @@ from regard.commands.evaluate.outputs import Output
 from regard.commands.tasks.items import Column, Items
 from regard.seq2seq.evaluation import metrics
 from regard.seq2seq.evaluation.metrics import LengthRow, LinkScore, SacrebleuScore
+from regard.seq2seq.evaluation.paired import Paired
 from regard.seq2seq.sources.text.normalization import Normalization, normalize
 
-__all__ = ["Result", "measure", "measure_copying", "named_measure"]
+__all__ = ["Result", "compare_by_bootstrap", "measure", "measure_copying", "named_measure"]
 
 _OF_SACREBLEU = ("bleu", "chrf")
 
@@ -26,6 +27,7 @@ class Result(NamedTuple):
     rows: list[LengthRow]
     links: LinkScore | None
     compared: ErasureComparison | None
+    output: Output
 
 
 def named_measure(requested: str | None, columns: dict[str, Column], headline: str) -> str:
@@ -60,4 +62,14 @@ def measure(name: str, output: Output, columns: dict[str, Column], test: Items) 
     lengths = [len(split(line)) for line in test.measured_side[1]]
     measures = {key: column.number for key, column in columns.items()}
     rows = metrics.by_length(lengths, lines, references, measures)
-    return Result(name, scores, signatures, rows, output.links, output.compared)
+    return Result(name, scores, signatures, rows, output.links, output.compared, output)
+
+
+def compare_by_bootstrap(
+    results: list[Result], columns: dict[str, Column], test: Items
+) -> dict[str, list[Paired]]:
+    """Compare all outputs with the first one, on samples of the items, by each measure that can be compared so."""
+    form = results[0].output.form
+    outputs = [[normalize(line, form) for line in result.output.lines] for result in results]
+    references = test.normalized(form).references
+    return {key: column.paired(outputs, references) for key, column in columns.items() if column.paired}

@@ -17,6 +17,7 @@ from regard.commands.tasks.items import Column, Items
 from regard.seq2seq.decoding.beam import BEAM
 from regard.seq2seq.evaluation import metrics
 from regard.seq2seq.evaluation.metrics import LengthRow, LinkScore
+from regard.seq2seq.evaluation.paired import SAMPLES, Paired
 from regard.show import figures
 from regard.show.figures.figure import warned
 from regard.show.terminal.text import align, clean, display_width, fit
@@ -38,6 +39,7 @@ def describe(
     key: str,
     results: Sequence[Result],
     copied: dict[str, float] | None,
+    paired: Mapping[str, Sequence[Paired]],
 ) -> str:
     """Return the report: tables and notes."""
     side, lines = test.measured_side
@@ -56,6 +58,7 @@ def describe(
     blocks = [
         f"{len(lines):,} {'item' if len(lines) == 1 else 'items'} of {clean(test.name)}{search}",
         _table(["", *titles], [[name, *row] for name, row in zip(names, totals, strict=True)]),
+        *([_paired(columns, names, paired)] if paired else []),
         _by_length(columns, key, results, f"{test.length_unit[0]} in the {side}"),
         *(_faithfulness(result.name, result.compared) for result in results if result.compared),
         "\n".join(
@@ -67,6 +70,25 @@ def describe(
         ),
     ]
     return "\n\n".join(blocks)
+
+
+def _paired(columns: dict[str, Column], names: Sequence[str], paired: Mapping[str, Sequence[Paired]]) -> str:
+    """Return the means of all measures over samples, and p-values."""
+    head = [title for key in paired for title in (f"{columns[key].title} ± 95 %", "p")]
+    rows = [
+        [
+            name,
+            *(cell for key, each in paired.items() for cell in _paired_cells(columns[key], each[number])),
+        ]
+        for number, name in enumerate(names[: len(next(iter(paired.values())))])
+    ]
+    title = f"paired bootstrap of {SAMPLES:,} samples; p: of the difference from {names[0]}"
+    return f"{title}\n{_table(['', *head], rows)}"
+
+
+def _paired_cells(column: Column, paired: Paired) -> tuple[str, str]:
+    p = "" if paired.p is None else f"{paired.p:.4f}"
+    return f"{column.cell(paired.mean)} ± {column.cell(paired.interval)}", p
 
 
 def _faithfulness(name: str, compared: ErasureComparison) -> str:
@@ -141,7 +163,11 @@ def _without_nan(scores: dict[str, float]) -> dict[str, float | None]:
 
 
 def json_content(
-    args: argparse.Namespace, test: Items, results: Sequence[Result], copied: dict[str, float] | None
+    args: argparse.Namespace,
+    test: Items,
+    results: Sequence[Result],
+    copied: dict[str, float] | None,
+    paired: Mapping[str, Sequence[Paired]],
 ) -> dict[str, Any]:
     """Return all measures for JSON."""
     side, _ = test.measured_side
@@ -151,16 +177,20 @@ def json_content(
         "beam": None if args.hypotheses else args.beam or BEAM,
         "length": f"{test.length_unit[0]} in the {side}",
         **({} if copied is None else {"copying": _without_nan(copied)}),
-        "models": list(map(_json_result, results)),
+        "models": [
+            _json_result(result, {key: each[number]._asdict() for key, each in paired.items()})
+            for number, result in enumerate(results)
+        ],
     }
 
 
-def _json_result(result: Result) -> dict[str, Any]:
+def _json_result(result: Result, paired: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "name": result.name,
         **_without_nan(result.scores),
         **({} if result.links is None else {"links": result.links._asdict()}),
         **({} if result.compared is None else {"faithfulness": faithful_json(result.compared)}),
+        **({"paired": paired} if paired else {}),
         "signatures": result.signatures,
         "by_length": [
             {

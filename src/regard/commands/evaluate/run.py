@@ -9,7 +9,7 @@ from regard import _check
 from regard.commands.evaluate import links
 from regard.commands.evaluate.arguments import add_arguments, check_options, model_names
 from regard.commands.evaluate.data import chosen_task, gold_file, read_gold, read_hypotheses, read_test
-from regard.commands.evaluate.measures import measure, measure_copying, named_measure
+from regard.commands.evaluate.measures import compare_by_bootstrap, measure, measure_copying, named_measure
 from regard.commands.evaluate.outputs import Output, model_outputs, read_for_models
 from regard.commands.evaluate.report import describe, draw, json_content, write_json
 from regard.commands.loading import linked_unit, load_all
@@ -49,9 +49,10 @@ def run(args: argparse.Namespace) -> int:
     key = named_measure(args.measure, columns, task.headline(test))
     results = [measure(name, output, columns, test) for name, output in zip(names, outputs, strict=True)]
     copied = measure_copying(test, form, columns) if task.copies else None
-    print(describe(args, task, test, columns, key, results, copied), flush=True)
+    paired = compare_by_bootstrap(results, columns, test) if args.paired_bs else {}
+    print(describe(args, task, test, columns, key, results, copied, paired), flush=True)
     if args.json:
-        write_json(args.json, json_content(args, test, results, copied))
+        write_json(args.json, json_content(args, test, results, copied, paired))
     if args.png:
         draw(args.png, columns[key], key, test, results)
     return failures.status()

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from regard.seq2seq.evaluation import metrics
 from regard.seq2seq.evaluation.metrics import Reference, SacrebleuScore
+from regard.seq2seq.evaluation.paired import Paired, of_rates
 from regard.seq2seq.sources.text.normalization import Normalization, normalize
 
 __all__ = ["Column", "Items"]
@@ -54,11 +55,23 @@ class Items(NamedTuple):
 
 
 class Column(NamedTuple):
-    """A measure as a column of a table."""
+    """A measure as a column of a table; `paired` compares several outputs, where the task has it."""
 
     title: str
     factor: float
     measure: Callable[[Sequence[str], Sequence[Reference]], float | SacrebleuScore]
+    paired: Callable[[Sequence[Sequence[str]], Sequence[Reference]], list[Paired]] | None = None
+
+    @classmethod
+    def rate(
+        cls, title: str, counts: Callable[[Sequence[str], Sequence[Reference]], list[tuple[int, int]]]
+    ) -> Column:
+        """Return a rate in percent: each line has a numerator and a denominator, which are summed over the lines."""
+
+        def measure(lines: Sequence[str], references: Sequence[Reference]) -> float:
+            return metrics.rate(counts(lines, references))
+
+        return cls(title, 100, measure, lambda each, r: of_rates([counts(lines, r) for lines in each]))
 
     def number(self, lines: Sequence[str], references: Sequence[Reference]) -> float:
         """Return the measure without its signature."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
+from functools import partial
 from importlib.util import find_spec
 from typing import Any, ClassVar
 
@@ -25,7 +26,7 @@ from regard.seq2seq.corpus.pairs import Pair, read_pairs, read_two
 from regard.seq2seq.corpus.splits import split_validation
 from regard.seq2seq.corpus.tables import is_csv
 from regard.seq2seq.decoding.beam import BEAM
-from regard.seq2seq.evaluation import metrics
+from regard.seq2seq.evaluation import metrics, paired
 from regard.seq2seq.evaluation.metrics import is_near
 from regard.seq2seq.model import Seq2Seq
 from regard.show.terminal.text import note
@@ -149,10 +150,17 @@ class Pairs(Task):
         if find_spec("sacrebleu") is None:
             note(drawing.missing_extras("sacrebleu"))
         else:
-            columns["bleu"] = Column("BLEU", 1, lambda h, r: metrics.bleu(h, r, tokenize=tokenize))
-            columns["chrf"] = Column("chrF", 1, metrics.chrf)
-        columns["exact"] = Column("exact %", 100, metrics.exact)
-        columns["errors"] = Column("errors %", 100, lambda h, r: metrics.error_rate(h, r, cut=cut))
+            columns["bleu"] = Column(
+                "BLEU",
+                1,
+                lambda h, r: metrics.bleu(h, r, tokenize=tokenize),
+                lambda each, r: paired.of_sacrebleu(each, r, "bleu", tokenize=tokenize),
+            )
+            columns["chrf"] = Column(
+                "chrF", 1, metrics.chrf, lambda each, r: paired.of_sacrebleu(each, r, "chrf")
+            )
+        columns["exact"] = Column.rate("exact %", metrics.exact_lines)
+        columns["errors"] = Column.rate("errors %", partial(metrics.error_lines, cut=cut))
         return columns
 
     @classmethod

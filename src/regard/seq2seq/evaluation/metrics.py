@@ -86,10 +86,7 @@ def bleu(
     100.0
     """
     _check.choice("tokenize", tokenize, ("13a", "zh", "char", "none", "intl"))
-    _require_sacrebleu()
-    from sacrebleu.metrics.bleu import BLEU
-
-    metric = BLEU(tokenize=tokenize)
+    metric = sacrebleu_metric("bleu", tokenize=tokenize)
     score = _sacrebleu(metric, hypotheses, references)
     lines = (line for right in _several(hypotheses, references) for line in right)
     countable = any(len(metric.tokenizer(line).split()) >= _LONGEST_RUN for line in lines)
@@ -127,26 +124,27 @@ def chrf(hypotheses: Sequence[str], references: Sequence[Reference]) -> Sacreble
     >>> chrf(["chat"], ["chat"]).score, chrf(["chat"], ["mur"]).score
     (100.0, 0.0)
     """
-    _require_sacrebleu()
-    from sacrebleu.metrics.chrf import CHRF
-
-    return _sacrebleu(CHRF(), hypotheses, references)
+    return _sacrebleu(sacrebleu_metric("chrf"), hypotheses, references)
 
 
-def _require_sacrebleu() -> None:
+def sacrebleu_metric(name: str, **options: Any) -> Any:
+    """Return sacrebleu's "bleu" or "chrf"."""
     try:
-        import sacrebleu  # noqa: F401
+        import sacrebleu
     except ImportError:
         raise ImportError('BLEU and chrF need sacrebleu: pip install "regard[cli]"') from None
+    return {"bleu": sacrebleu.BLEU, "chrf": sacrebleu.CHRF}[name](**options)
 
 
 def _sacrebleu(metric: Metric, hypotheses: Sequence[str], references: Sequence[Reference]) -> SacrebleuScore:
-    """Call sacrebleu, which takes the first references of all lines, then the second ones, None if there is none."""
-    sets = _several(hypotheses, references)
-    most = max(map(len, sets))
-    streams: list[Any] = [[refs[k] if k < len(refs) else None for refs in sets] for k in range(most)]
-    score = metric.corpus_score(list(hypotheses), streams).score
+    score = metric.corpus_score(list(hypotheses), streams(hypotheses, references)).score
     return SacrebleuScore(float(score), str(metric.get_signature()))
+
+
+def streams(hypotheses: Sequence[str], references: Sequence[Reference]) -> list[Any]:
+    """Return references for sacrebleu: the first ones of all lines, then the second ones, None if there is none."""
+    sets = _several(hypotheses, references)
+    return [[refs[k] if k < len(refs) else None for refs in sets] for k in range(max(map(len, sets)))]
 
 
 def _several(hypotheses: Sequence[str], references: Sequence[Reference]) -> list[tuple[str, ...]]:
@@ -193,12 +191,21 @@ def exact(hypotheses: Sequence[str], references: Sequence[Reference]) -> float:
     >>> exact(["T AH M EY T OW", "L AY V"], [["T AH M EY T OW", "T AH M AA T OW"], "L IH V"])
     0.5
     """
+    return rate(exact_lines(hypotheses, references))
+
+
+def rate(lines: Sequence[tuple[int, int]]) -> float:
+    """Return the sum of the lines' numerators over the sum of their denominators, or over 1."""
+    return sum(over for over, _ in lines) / max(sum(under for _, under in lines), 1)
+
+
+def exact_lines(hypotheses: Sequence[str], references: Sequence[Reference]) -> list[tuple[int, int]]:
+    """Return for each line whether it equals one of its references, and 1."""
     sets = _several(hypotheses, references)
-    right = [
-        line.split() in [reference.split() for reference in refs]
+    return [
+        (line.split() in [reference.split() for reference in refs], 1)
         for line, refs in zip(hypotheses, sets, strict=True)
     ]
-    return sum(right) / len(right)
 
 
 def error_rate(
@@ -242,13 +249,21 @@ def error_rate(
     >>> error_rate(["kitten"], ["sitting"], cut=list) == 3 / 7
     True
     """
-    edits = length = 0
+    return rate(error_lines(hypotheses, references, cut))
+
+
+def error_lines(
+    hypotheses: Sequence[str],
+    references: Sequence[Reference],
+    cut: Callable[[str], Sequence[Hashable]] = str.split,
+) -> list[tuple[int, int]]:
+    """Return for each line the edits that turn it into its nearest reference, and the length of that."""
+    lines = []
     for line, refs in zip(hypotheses, _several(hypotheses, references), strict=True):
         tokens = cut(line)
-        best, short = min((_edits(tokens, right), -len(right)) for right in map(cut, refs))
-        edits += best
-        length -= short
-    return edits / max(length, 1)
+        edits, length = min((_edits(tokens, right), -len(right)) for right in map(cut, refs))
+        lines.append((edits, -length))
+    return lines
 
 
 def _edits(tokens: Sequence[Hashable], reference: Sequence[Hashable]) -> int:
@@ -310,6 +325,11 @@ def headline(sources: Sequence[str], references: Sequence[str]) -> str:
     """
     short = sum(len(reference.split()) < _LONGEST_RUN for reference in references)
     return "errors" if unit(sources)[0] == "characters" or 2 * short > len(references) else "bleu"
+
+
+def has_long_runs(references: Sequence[str]) -> bool:
+    """Return whether any line has as many words as the n-grams of BLEU."""
+    return any(len(reference.split()) >= _LONGEST_RUN for reference in references)
 
 
 def is_near(baseline: Mapping[str, float | None], model: Mapping[str, float | None]) -> bool:

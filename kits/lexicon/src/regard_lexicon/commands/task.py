@@ -22,6 +22,7 @@ from regard.seq2seq.corpus.splits import SEED, Groups, by_family, hold_out, spli
 from regard.seq2seq.decoding.beam import BEAM
 from regard.seq2seq.evaluation import metrics
 from regard.seq2seq.evaluation.held_out import HeldOut, as_held_out
+from regard.seq2seq.evaluation.metrics import Reference
 from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.sources import SOURCES
 from regard.seq2seq.sources.text.vocabulary import SPECIAL
@@ -205,8 +206,7 @@ class PronunciationTask(Task):
     @classmethod
     def columns(cls, test: Items, tokenize: str) -> dict[str, Column]:
         """Return the error rates of words and phonemes."""
-        wer = Column("WER %", 100, lambda h, r: 1 - metrics.exact(h, r))
-        return {"wer": wer, "per": Column("PER %", 100, metrics.error_rate)}
+        return {"wer": Column.rate("WER %", _wrong), "per": Column.rate("PER %", metrics.error_lines)}
 
     @classmethod
     def headline(cls, test: Items) -> str:
@@ -217,6 +217,11 @@ class PronunciationTask(Task):
     def definitions(cls, test: Items) -> list[str]:
         """Return what the error rates are."""
         return ["WER: items without an exact answer; PER: edits for 100 phonemes of the references"]
+
+
+def _wrong(answers: Sequence[str], references: Sequence[Reference]) -> list[tuple[int, int]]:
+    """Return for each word whether its answer is wrong, and 1."""
+    return [(count - right, count) for right, count in metrics.exact_lines(answers, references)]
 
 
 def _hashed(path: str) -> dict[str, str]:
