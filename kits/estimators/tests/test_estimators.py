@@ -113,6 +113,32 @@ def test_rows_of_weight_0_are_never_attended() -> None:
     assert 5 not in model.explain(x, top=20).rows
 
 
+def test_an_explanation_names_rows_as_the_frame_does() -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"x": [0.0, 1.0, 5.0, 6.0]}, index=["a", "b", "c", "d"])
+    for model in (estimators.AttentionRegressor(degree=0), estimators.AttentionClassifier()):
+        rows, weights = model.fit(frame, [0, 0, 1, 1]).explain(frame[:2], top=2)
+        assert {*rows[0]} == {*rows[1]} == {"a", "b"}
+        assert frame.loc[rows[0]].shape == (2, 1)
+        assert weights.shape == (2, 2)
+    assert model.fit(frame.to_numpy(), [0, 0, 1, 1]).explain([[0.0]], top=1).rows.tolist() == [[0]]
+
+
+def test_class_weights_are_factors_of_sample_weights() -> None:
+    x = np.array([0.0, 1.0, 2.0, 3.0, 2.5, 4.0])[:, None]
+    y = np.array(["a", "a", "a", "a", "b", "b"])
+    plain = estimators.AttentionClassifier(max_iter=5)
+    weighted = estimators.AttentionClassifier(max_iter=5, class_weight={"a": 1.0, "b": 3.0}).fit(x, y)
+    expected = plain.fit(x, y, np.where(y == "b", 3.0, 1.0)).predict_proba(x)
+    np.testing.assert_allclose(weighted.predict_proba(x), expected, rtol=1e-12)
+    balanced = estimators.AttentionClassifier(max_iter=5, class_weight="balanced").fit(x, y)
+    expected = plain.fit(x, y, np.where(y == "b", 2.0, 1.0)).predict_proba(x)
+    np.testing.assert_allclose(balanced.predict_proba(x), expected, rtol=1e-12)
+    for wrong in ({"a": -1.0}, {"a": np.nan}, "even"):
+        with pytest.raises(ValueError, match="class_weight"):
+            estimators.AttentionClassifier(class_weight=wrong).fit(x, y)
+
+
 def test_more_outputs_are_those_of_one_metric() -> None:
     x, y = wave()
     both = np.column_stack([y, 2 * y + 5])

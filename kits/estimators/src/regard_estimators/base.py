@@ -36,11 +36,11 @@ LARGEST_PRIOR = 1e100  # of the prior
 class Attended(NamedTuple):
     """The training rows to which each query attended most.
 
-    `rows` (n, top): indices of training rows, the most attended first; `weights` (n, top): their attention weights;
-    all weights of a query sum to 1.
+    `rows` (n, top): labels of training rows in the index of their frame, or their numbers if they came without one, the
+    most attended first; `weights` (n, top): their attention weights; all weights of a query sum to 1.
     """
 
-    rows: NDArray[np.int64]
+    rows: Array
     weights: Array
 
 
@@ -165,8 +165,9 @@ class AttentionEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _refit(self, X: Any, y: Any, sample_weight: Any) -> Self:
         """Fit a copy, and take over its attributes at the end: a failed or interrupted fit changes nothing."""
-        X, y = complete(X=X, y=y)
         fitted = copy(self)
+        fitted._index = np.asarray(X.index) if hasattr(X, "index") and hasattr(X, "columns") else None
+        X, y = complete(X=X, y=y)
         fitted._learn(X, y, sample_weight)
         self.__dict__ = fitted.__dict__
         return self
@@ -299,8 +300,8 @@ class AttentionEstimator(BaseEstimator):  # type: ignore[misc]
     def explain(self, X: ArrayLike, top: int = 5) -> Attended:
         """Return the training rows that the prediction of each row attends to most.
 
-        `X` (n, d): rows; `top`: training rows for each; fewer if there are not so many. Returns rows and weights,
-        both (n, top); of several heads, the mean of their weights.
+        `X` (n, d): rows; `top`: training rows for each; fewer if there are not so many. Returns rows, as labels of the
+        training frame if there was one, and weights, both (n, top); of several heads, the mean of their weights.
         """
         top = _check.integer("top", top, least=1)
         queries = self._queries(X)
@@ -312,7 +313,7 @@ class AttentionEstimator(BaseEstimator):  # type: ignore[misc]
             order = np.argsort(-np.take_along_axis(block, best, 1), axis=1, kind="stable")
             best = np.take_along_axis(best, order, 1)
             rows[part], weights[part] = self._rows[best], np.take_along_axis(block, best, 1)
-        return Attended(rows, weights)
+        return Attended(rows if self._index is None else self._index[rows], weights)
 
     def _weights(self, queries: Array) -> Iterator[tuple[slice, Array]]:
         """Yield the attention weights of all training rows for a block of queries at a time."""

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
+from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 
 from regard import _check
@@ -45,6 +46,8 @@ class AttentionClassifier(ClassifierMixin, AttentionEstimator):  # type: ignore[
         Training rows whose loss is computed in an iteration. Above it, so many are drawn once; all rows remain keys.
     random_state : int, RandomState or None
         For these draws, and for the differences between heads.
+    class_weight : dict, "balanced" or None
+        Factors of the sample weights by class, as in scikit-learn; "balanced": all classes weigh the same in total.
 
     Attributes
     ----------
@@ -90,6 +93,7 @@ class AttentionClassifier(ClassifierMixin, AttentionEstimator):  # type: ignore[
         tol: float = 1e-5,
         batch_size: int = 2000,
         random_state: Any = None,
+        class_weight: dict[Any, float] | str | None = None,
     ) -> None:
         self.score_function = score_function
         self.metric = metric
@@ -100,6 +104,7 @@ class AttentionClassifier(ClassifierMixin, AttentionEstimator):  # type: ignore[
         self.tol = tol
         self.batch_size = batch_size
         self.random_state = random_state
+        self.class_weight = class_weight
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> AttentionClassifier:
         """Learn the score from training rows.
@@ -135,7 +140,7 @@ class AttentionClassifier(ClassifierMixin, AttentionEstimator):  # type: ignore[
         self._finite(rows)
         self._check_parameters()
         check_classification_targets(labels)
-        weights = self._weights_of(sample_weight, len(rows))
+        weights = self._weights_of(sample_weight, len(rows)) * self._class_weights(labels)
         self.classes_ = np.unique(labels[weights > 0])
         if (count := len(self.classes_)) < 2:
             _check.fail(
@@ -143,6 +148,13 @@ class AttentionClassifier(ClassifierMixin, AttentionEstimator):  # type: ignore[
             )
         targets = (labels[:, None] == self.classes_).astype(np.float64)
         self._fit(rows, targets, weights)
+
+    def _class_weights(self, labels: Array) -> Array:
+        """Return the weight of each row's class (n,)."""
+        factors = np.asarray(compute_sample_weight(self.class_weight, labels))
+        if not (np.isfinite(factors).all() and (factors >= 0).all()):
+            self._refuse("class_weight", "None, 'balanced' or finite factors that are not negative")
+        return factors
 
     def _begin(self, totals: Array, rows: NDArray[np.int64]) -> Array:
         """Return the shares of the classes, which take part in the mean."""
