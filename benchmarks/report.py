@@ -252,6 +252,16 @@ def memory() -> list[str]:
     return [*table(["extra MiB", *names], lines), "", source("footprint")]
 
 
+def accuracy() -> list[str]:
+    """The largest error of contexts."""
+    names = ("regard", "PyTorch", "onnxruntime", "NumPy")
+    lines = []
+    for row in rows("accuracy"):
+        least = min(row[name] for name in names)
+        lines.append([row["case"], *(bold(figure(row[name]), row[name] == least) for name in names)])
+    return [*table(["largest error", *names], lines), "", source("accuracy")]
+
+
 def sizes_of_packages() -> list[str]:
     """Installed sizes."""
     found = rows("footprint", section="size")
@@ -706,7 +716,7 @@ BLOCKS: dict[str, Callable[[], list[str]]] = {
             kernel_calls,
             memory,
         ),
-        *(sizes_of_packages, networks, estimators, estimator_ranks),
+        *(accuracy, sizes_of_packages, networks, estimators, estimator_ranks),
         *(torch_models, own_model, softcap_memory, recording, recording_cost),
     )
 }
