@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import math
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -154,12 +155,13 @@ def time_first(x: Array) -> Array:
 
 
 class Regard:
-    """This package."""
+    """This package; a process that is bound to its processors takes the default, as users do."""
 
     name, is_peer = "regard", False
 
     def __init__(self, threads: int) -> None:
-        self.threads, self.version = threads, regard.__version__
+        bound = hasattr(os, "sched_getaffinity") and len(os.sched_getaffinity(0)) == threads
+        self.threads, self.version = None if bound else threads, regard.__version__
 
     def turn(self, case: Case, data: Data) -> Turn | None:
         """Return a call of `attention` or `attention_vjp`."""

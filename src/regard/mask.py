@@ -602,11 +602,20 @@ class window(Mask):
     def batch_shape(self) -> tuple[int, ...]:
         return self.align.shape if isinstance(self.align, np.ndarray) else ()
 
+    def _step(self, n: int, m: int) -> BandStep | None:
+        """Return the band of n queries and m keys where it needs no check of `align`."""
+        named = isinstance(self.align, str) or (self.align is None and n == m)
+        return self._band(m - n if self.align == "end" else 0) if named else None
+
+    def _band(self, offset: int) -> BandStep:
+        """Return the least and the largest visible j - i for query 0 at this key."""
+        low, high = self.left, self.right
+        return BandStep(None if low is None else offset - low, None if high is None else offset + high)
+
     def bind(self, layout: Layout) -> Bound:
         offsets = _offsets(type(self).__name__, self.align, layout)
         if not isinstance(offsets, np.ndarray):
-            low, high = (None if self.left is None else offsets - self.left), self.right
-            return Bound(BandStep(low, None if high is None else offsets + high))
+            return Bound(self._band(offsets))
         steps: list[MaskStep] = [BandStep(None, None)]
         if self.right is not None:
             steps = _up_to(offsets + min(self.right, FAR), layout)

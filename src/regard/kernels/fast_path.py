@@ -24,7 +24,7 @@ from regard.kernels.library import (
     type_number,
 )
 from regard.kernels.native import MANY_QUERIES
-from regard.mask import BandStep, bound, window
+from regard.mask import BandStep, MaskStep, bound, window
 
 __all__: list[str] = []
 
@@ -54,7 +54,7 @@ def _dense(
     q, k, v = _matrices(queries), _matrices(keys), _matrices(values)
     if not group or q is None or k is None or v is None:
         return None
-    visible = (0, 0, 0) if band is None else _visible(band, Layout(batch_shape, None, n, m))
+    visible = (0, 0, 0) if band is None else _visible(band, batch_shape, n, m)
     if visible is None:
         return None
     items = queries.size // (n * d)
@@ -143,26 +143,31 @@ def dense_vjp(
     return result, gradients
 
 
-def _visible(band: window, layout: Layout) -> tuple[int, int, int] | None:
+def _visible(band: window, batch_shape: tuple[int, ...], n: int, m: int) -> tuple[int, int, int] | None:
     """Return 1 and the least and the largest visible j - i; None where the mask is more than a band."""
-    try:
-        steps = bound(band, layout).steps()
-    except ValueError:  # the general path raises it, with all shapes
+    step: MaskStep | None = band._step(n, m) if type(band).bind is window.bind else None
+    if step is None:
+        try:
+            steps = bound(band, Layout(batch_shape, None, n, m)).steps()
+        except ValueError:  # the general path raises it, with all shapes
+            return None
+        step = steps[0] if steps and len(steps) == 1 else None
+    if not isinstance(step, BandStep):
         return None
-    if steps is None or len(steps) != 1 or not isinstance(steps[0], BandStep):
-        return None
-    ends = steps[0].fill()
+    ends = step.fill()
     return 1, ends["low"], ends["high"]
 
 
 def _simple(x: Any) -> bool:
     """Return whether this is an array that the library reads, and not empty."""
-    return (
-        type(x) is np.ndarray
-        and 2 <= x.ndim <= _check.DIMENSIONS
+    if type(x) is not np.ndarray:
+        return False
+    dtype = x.dtype
+    return bool(
+        2 <= x.ndim <= _check.DIMENSIONS
         and x.size > 0
-        and (x.dtype.char in "fdl" or _check.is_half(x.dtype))
-        and x.dtype.isnative
+        and (dtype.char in "fdl" or _check.is_half(dtype))
+        and dtype.isnative
         and x.flags.aligned
     )
 

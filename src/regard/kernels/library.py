@@ -203,10 +203,15 @@ def address(x: Array, ours: bool = True) -> int:
     `ours` means that the array was allocated here. A user's array may be broadcast, whose flag `writeable` must not be
     read, or report that it is contiguous without being so. bfloat16 arrays export no buffer.
     """
+    buffer: Any = x
+    if ours:
+        try:
+            return ctypes.addressof(ctypes.c_char.from_buffer(buffer))
+        except (TypeError, ValueError, BufferError):  # of bfloat16, empty, or not in C order
+            pass
     flags = x.flags
     if (ours or flags.owndata) and x.size and x.itemsize != 2:
         if flags.c_contiguous and flags.writeable:
-            buffer: Any = x
             return ctypes.addressof(ctypes.c_char.from_buffer(buffer))
         if flags.f_contiguous and flags.writeable:
             return address(x.T)
@@ -217,9 +222,10 @@ def address(x: Array, ours: bool = True) -> int:
 def aligned(x: Array) -> Array:
     """Return an array in C order, every number at a multiple of its size.
 
-    `np.ascontiguousarray` returns an unaligned array as it is.
+    `np.ascontiguousarray` returns an unaligned array as it is, and `np.require` takes as long as a small product.
     """
-    return np.require(x, requirements=["C", "A"])
+    flags = x.flags
+    return x if flags.c_contiguous and flags.aligned else np.require(x, requirements=["C", "A"])
 
 
 def is_plain(x: Array | None) -> bool:
