@@ -32,7 +32,8 @@ rng = np.random.default_rng(0)
 words = ["the", "red", "house", "is", "old"]
 vectors = rng.standard_normal((5, 8))
 attention = regard.attend(vectors, vectors, vectors, mask=regard.mask.causal())
-figures.heatmap(np.ma.masked_array(attention.weights, np.isneginf(attention.logits)), words, words)
+hidden = np.isneginf(attention.logits)
+figures.heatmap(np.ma.masked_array(attention.weights, hidden), words, words)
 
 # %% [markdown]
 # ## Scores
@@ -81,9 +82,9 @@ print(terminal.heatmap(attention.weights, words, words, color=False))
 steps = np.arange(1, 301)
 loss = 1.2 + 4 * np.exp(-steps / 60)
 noisy = loss + rng.normal(0, 0.25, 300)
-figures.curves(
-    [figures.Panel("loss", {"training": (steps, noisy), "validation": (steps[19::20], loss[19::20] + 0.3)})]
-)
+validation = steps[19::20], loss[19::20] + 0.3
+lines = {"training": (steps, noisy), "validation": validation}
+figures.curves([figures.Panel("loss", lines)])
 
 # %% [markdown]
 # ## Quality by length
@@ -96,7 +97,8 @@ lines = {
     "with attention": [44.9, 52.7, 49.8, 49.6, 45.7, 46.6, 48.0, 51.2],
     "without": [22.0, 32.2, 25.6, 17.5, 14.7, 13.7, 11.6, 11.5],
 }
-figures.by_length(lengths, lines, [538, 705, 782, 553, 282, 146, 60, 42], along="tokens in the source")
+sentences = [538, 705, 782, 553, 282, 146, 60, 42]
+figures.by_length(lengths, lines, sentences, along="tokens in the source")
 
 # %% [markdown]
 # ## Models that have learned

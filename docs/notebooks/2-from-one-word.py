@@ -97,7 +97,8 @@ print(weights)
 # **Step 3.** Each value times its weight, and all of it added.
 
 # %%
-attention = weights[0] * value_1 + weights[1] * value_2 + weights[2] * value_3 + weights[3] * value_4
+attention = weights[0] * value_1 + weights[1] * value_2
+attention += weights[2] * value_3 + weights[3] * value_4
 print(attention)
 
 # %% [markdown]
@@ -159,7 +160,9 @@ q, k, v = np.random.default_rng(0).standard_normal((3, 200, 64))
 
 def loop():
     rows = [softmax([query @ key / np.sqrt(64) for key in k]) for query in q]
-    return np.array([sum(weight * value for weight, value in zip(row, v, strict=True)) for row in rows])
+    return np.array(
+        [sum(w * value for w, value in zip(row, v, strict=True)) for row in rows]
+    )
 
 
 ways = {
@@ -169,8 +172,9 @@ ways = {
 }
 expected = loop()
 for name, way in ways.items():
-    milliseconds = 1000 * min(repeat(way, number=1, repeat=3))
-    print(f"{name}: {milliseconds:.1f} ms, the same numbers: {np.allclose(way(), expected)}")
+    seconds = min(repeat(way, number=1, repeat=3))
+    same = np.allclose(way(), expected)
+    print(f"{name}: {1000 * seconds:.1f} ms, the same numbers: {same}")
 
 # %% [markdown]
 # `regard.attend` keeps everything in between. This is what each of the words attends to:

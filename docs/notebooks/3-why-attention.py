@@ -74,8 +74,9 @@ previous = np.array([1.0, 0.0, 0.0])
 # "an adjective", and is silenced while it needs a noun.
 
 # %%
-W = np.array([[0.0, -4.0], [-4.0, 0.0], [0.0, 0.0]])  # the state's three numbers, to two hidden units
-U = np.array([[2.0, 0.0], [0.0, 2.0]])  # the annotation's two numbers, to two hidden units
+# Of three numbers of the state, and of two numbers of an annotation, to two hidden units:
+W = np.array([[0.0, -4.0], [-4.0, 0.0], [0.0, 0.0]])
+U = np.array([[2.0, 0.0], [0.0, 2.0]])
 v = np.array([3.0, 3.0])
 
 # %% [markdown]
@@ -133,7 +134,8 @@ figures.heatmap(result.weights, ["maison", "rouge"], words)
 # hidden units do.
 
 # %%
-page(states, annotations, annotations, score=additive, query_labels=["maison", "rouge"], key_labels=words)
+labels = {"query_labels": ["maison", "rouge"], "key_labels": words}
+page(states, annotations, annotations, score=additive, **labels)
 
 # %% [markdown]
 # ## Learning it
@@ -148,10 +150,12 @@ page(states, annotations, annotations, score=additive, query_labels=["maison", "
 from regard.seq2seq import Seq2Seq, read_pairs
 from regard.seq2seq.sources.text.tokenizers import tokenize, unmark
 
-folders = [folder / "data" / "help-en-fr" for folder in (Path.cwd(), *Path.cwd().parents)]
-DATA = next(folder for folder in folders if folder.exists())  # in a clone of the project
-train, valid, test = (list(read_pairs(DATA / f"{part}.tsv.gz")) for part in ("train", "valid", "test"))
-print(f"{len(train):,} pairs to learn from, {len(test):,} to test on, such as {test[7]}")
+here = Path.cwd()
+folders = [folder / "data" / "help-en-fr" for folder in (here, *here.parents)]
+DATA = next(filter(Path.exists, folders))  # in a clone of the project
+parts = ("train", "valid", "test")
+train, valid, test = (list(read_pairs(DATA / f"{part}.tsv.gz")) for part in parts)
+print(f"{len(train):,} pairs to learn from, {len(test):,} to test on: {test[7]}")
 
 # %% [markdown]
 # Two translators that differ in one thing: the second has no attention, and its decoder starts from the last states
@@ -182,7 +186,9 @@ models = {"with attention": learn(True), "without": learn(False)}
 text = "Click the icon to open the selected file."
 translated = models["with attention"].translate([text])[0]
 figures.heatmap(
-    translated.alignment, list(map(unmark, translated.tokens)), list(map(unmark, translated.source))
+    translated.alignment,
+    list(map(unmark, translated.tokens)),
+    list(map(unmark, translated.source)),
 )
 
 # %% [markdown]
@@ -193,7 +199,8 @@ figures.heatmap(
 from regard.show.page.alignment import alignment, sentence
 
 asked = [text, *(source for source, _ in test[7:12])]
-page(alignment(*map(sentence, models["with attention"].candidates(asked, n_best=3))), title="A translator")
+answers = models["with attention"].candidates(asked, n_best=3)
+page(alignment(*map(sentence, answers)), title="A translator")
 
 # %% [markdown]
 # ## Short and long sentences
@@ -207,15 +214,24 @@ from regard.seq2seq.evaluation.metrics import bleu
 sources, references = zip(*test, strict=True)
 lengths = np.array([len(tokenize(source)) for source in sources])
 groups = {"1-4": (1, 4), "5-8": (5, 8), "9-12": (9, 12), "13-15": (13, 15)}
-members = {name: np.flatnonzero((lengths >= low) & (lengths <= high)) for name, (low, high) in groups.items()}
+members = {
+    name: np.flatnonzero((lengths >= low) & (lengths <= high))
+    for name, (low, high) in groups.items()
+}
 lines = {}
 for name, model in models.items():
     texts = [translation.text for translation in model.translate(sources, beam=1)]
     lines[name] = [
-        bleu([texts[i] for i in part], [references[i] for i in part]).score for part in members.values()
+        bleu([texts[i] for i in part], [references[i] for i in part]).score
+        for part in members.values()
     ]
     print(f"{name}: {np.round(lines[name], 1)}")
-figures.by_length(list(groups), lines, [len(part) for part in members.values()], along="tokens in the source")
+figures.by_length(
+    list(groups),
+    lines,
+    [len(part) for part in members.values()],
+    along="tokens in the source",
+)
 
 # %% [markdown]
 # After so little training both make many errors, but not of the same kind. With attention, sentences of fourteen

@@ -35,8 +35,9 @@ from regard.show import page
 # A token is a character here. Rare ones are left out, so that the vocabulary is small.
 
 # %%
-folders = [folder / "data" / "help-en-fr" for folder in (Path.cwd(), *Path.cwd().parents)]
-DATA = next(folder for folder in folders if folder.exists())  # in a clone of the project
+here = Path.cwd()
+folders = [folder / "data" / "help-en-fr" for folder in (here, *here.parents)]
+DATA = next(filter(Path.exists, folders))  # in a clone of the project
 
 
 def read(part):
@@ -46,8 +47,11 @@ def read(part):
 train_text, valid_text = read("train"), read("valid")
 vocabulary = sorted(c for c in set(train_text) if train_text.count(c) >= 100)
 ids = {c: i for i, c in enumerate(vocabulary)}
-train, valid = (np.array([ids[c] for c in text if c in ids]) for text in (train_text, valid_text))
-print(f"{len(train):,} characters to learn from, {len(valid):,} to test on, {len(vocabulary)} different ones")
+train, valid = (
+    np.array([ids[c] for c in text if c in ids]) for text in (train_text, valid_text)
+)
+print(f"{len(train):,} characters to learn from, {len(valid):,} to test on,", end=" ")
+print(f"{len(vocabulary)} different ones")
 
 # %% [markdown]
 # ## What counting can do
@@ -57,9 +61,11 @@ print(f"{len(train):,} characters to learn from, {len(valid):,} to test on, {len
 # character follows which: that is the best one that sees only one character.
 
 # %%
-counts = np.ones((len(vocabulary), len(vocabulary)))  # each pair once more, so that no probability is zero
+# Each pair once more than it is there, so that no probability is zero.
+counts = np.ones((len(vocabulary), len(vocabulary)))
 np.add.at(counts, (train[:-1], train[1:]), 1)
-bigram = -np.log(counts / counts.sum(axis=1, keepdims=True))[valid[:-1], valid[1:]].mean()
+surprise = -np.log(counts / counts.sum(axis=1, keepdims=True))
+bigram = surprise[valid[:-1], valid[1:]].mean()
 print(f"uniform: {np.log(len(vocabulary)):.3f}, bigram: {bigram:.3f}")
 
 # %% [markdown]
@@ -91,12 +97,17 @@ def initialize(seed=0, dtype=np.float32):
     rng, shape = np.random.default_rng(seed), dict(shapes())
     ends = np.cumsum([np.prod(s) for s in shape.values()])
     flat = np.zeros(ends[-1], dtype)
-    p = {name: part.reshape(shape[name]) for name, part in zip(shape, np.split(flat, ends[:-1]), strict=True)}
+    p = {
+        name: part.reshape(shape[name])
+        for name, part in zip(shape, np.split(flat, ends[:-1]), strict=True)
+    }
     for name, array in p.items():
         if name.endswith("gain"):
             array[...] = 1
         elif not name.endswith("bias"):
-            array[...] = rng.normal(0, 0.02 if name == "table" else len(array) ** -0.5, array.shape)
+            array[...] = rng.normal(
+                0, 0.02 if name == "table" else len(array) ** -0.5, array.shape
+            )
     return flat, p
 
 
@@ -104,7 +115,7 @@ CAUSAL = regard.mask.causal()
 
 
 def forward(p, tokens, mask=CAUSAL, rotate=position.rotary_vjp):
-    """Return the vectors (B, n, WIDTH) from which the next tokens are predicted, and the pullback of each part."""
+    """Return the vectors that predict the next tokens (B, n, WIDTH), and pullbacks."""
     backs = {}
     x, backs["table"] = nn.embed(p["table"], tokens)
     for i in range(LAYERS):
@@ -115,14 +126,16 @@ def forward(p, tokens, mask=CAUSAL, rotate=position.rotary_vjp):
         )
         x = x + y
         y, backs[f"{i} hidden gain"] = nn.rms_norm(x, p[f"{i} hidden gain"])
-        y, backs[f"{i} hidden"] = nn.perceptron(y, *(p[f"{i} {name}"] for name in HIDDEN))
+        y, backs[f"{i} hidden"] = nn.perceptron(
+            y, *(p[f"{i} {name}"] for name in HIDDEN)
+        )
         x = x + y
     y, backs["gain"] = nn.rms_norm(x, p["gain"])
     return y, backs
 
 
 def backward(dy, backs):
-    """Return the gradient of each parameter: the pullbacks of `forward`, from the last to the first."""
+    """Return the gradient of each parameter: the pullbacks, the last one first."""
     d = {}
     dx, d["gain"] = backs["gain"](dy)
     for i in reversed(range(LAYERS)):
@@ -139,14 +152,16 @@ def backward(dy, backs):
 
 
 def loss(p, tokens, **options):
-    """Return the mean cross-entropy of tokens (B, n + 1), each predicted from those before it, and its gradient."""
+    """Return the mean cross-entropy of the tokens (B, n + 1), and its gradient."""
     y, backs = forward(p, tokens[:, :-1], **options)
-    value, back = nn.linear_cross_entropy(y.reshape(-1, WIDTH), p["table"], tokens[:, 1:].reshape(-1))
+    value, back = nn.linear_cross_entropy(
+        y.reshape(-1, WIDTH), p["table"], tokens[:, 1:].reshape(-1)
+    )
 
     def gradient():
         dy, dtable = back(1.0)
         d = backward(dy.reshape(y.shape), backs)
-        d["table"] += dtable  # the table is used twice: as embeddings and as the output matrix
+        d["table"] += dtable  # used twice: as embeddings and as the output matrix
         return np.concatenate([d[name].reshape(-1) for name in p])
 
     return value, gradient
@@ -166,7 +181,10 @@ losses = []
 for step in (1e-5, -2e-5):  # to one side of where the parameters are, and to the other
     flat += step * direction
     losses.append(loss(p, some)[0])
-print("gradient is right:", np.isclose((losses[0] - losses[1]) / 2e-5, slopes @ direction, rtol=1e-4))
+print(
+    "gradient is right:",
+    np.isclose((losses[0] - losses[1]) / 2e-5, slopes @ direction, rtol=1e-4),
+)
 
 
 # %% [markdown]
@@ -184,14 +202,18 @@ def windows(text, rng, count=32):
 
 def learn(steps, report=None, **options):
     flat, p = initialize()
-    adam, rng, start, losses = nn.Adam(flat), np.random.default_rng(1), time.perf_counter(), []
+    adam, rng = nn.Adam(flat), np.random.default_rng(1)
+    start, losses = time.perf_counter(), []
     for number in range(1, steps + 1):
         value, gradient = loss(p, windows(train, rng), **options)
-        adam.step(gradient(), rate=0.003 * min(1, number / 50) * (1 - (number - 1) / steps))
+        adam.step(
+            gradient(), rate=0.003 * min(1, number / 50) * (1 - (number - 1) / steps)
+        )
         losses.append(value)
         if report and number % report == 0:
             seconds = time.perf_counter() - start
-            print(f"step {number:>5}   loss {np.mean(losses[-report:]):.3f}   {seconds:>4.0f} seconds")
+            mean = np.mean(losses[-report:])
+            print(f"step {number:>5}   loss {mean:.3f}   {seconds:>4.0f} seconds")
     return p
 
 
@@ -213,14 +235,17 @@ print(f"on held-out text: {loss(model, held_out)[0]:.3f}, bigram: {bigram:.3f}")
 def write(p, beginning, count, temperature=0.7, seed=0):
     rng, text, new = np.random.default_rng(seed), beginning, beginning
     caches = [
-        regard.KVCache((HEADS,), HEAD_SIZE, capacity=2 * LENGTH, window=LENGTH - 1) for _ in range(LAYERS)
+        regard.KVCache((HEADS,), HEAD_SIZE, capacity=2 * LENGTH, window=LENGTH - 1)
+        for _ in range(LAYERS)
     ]
     for _ in range(count):
         at = np.arange(len(text) - len(new), len(text))  # positions of what is new
         x = p["table"][[ids[c] for c in new]]
         for i, cache in enumerate(caches):
             y = nn.rms_norm(x, p[f"{i} attention gain"])[0]
-            q, k, v = (nn.split_heads(y @ p[f"{i} {name}"], HEADS)[0] for name in ATTENTION[:3])
+            q, k, v = (
+                nn.split_heads(y @ p[f"{i} {name}"], HEADS)[0] for name in ATTENTION[:3]
+            )
             q, k = (position.rotary(heads, at) for heads in (q, k))
             cache.append(k, v)
             context = regard.attention(q, cache.keys, cache.values, mask=cache.mask)
@@ -229,7 +254,9 @@ def write(p, beginning, count, temperature=0.7, seed=0):
             x = x + nn.perceptron(y, *(p[f"{i} {name}"] for name in HIDDEN))[0]
         logits = nn.rms_norm(x[-1:], p["gain"])[0][0] @ p["table"].T / temperature
         probabilities = np.exp(logits - logits.max(), dtype=float)
-        new = vocabulary[rng.choice(len(vocabulary), p=probabilities / probabilities.sum())]
+        new = vocabulary[
+            rng.choice(len(vocabulary), p=probabilities / probabilities.sum())
+        ]
         text += new
     return text
 
@@ -250,7 +277,11 @@ sentence = "Choose the file that you want to open"
 with regard.record(keep="weights") as recorded:
     forward(model, np.array([[ids[c] for c in sentence]]))
 names = [c.replace(" ", "␣") for c in sentence]
-page(np.stack([attention.weights[0] for attention in recorded]), query_labels=names, key_labels=names)
+page(
+    np.stack([attention.weights[0] for attention in recorded]),
+    query_labels=names,
+    key_labels=names,
+)
 
 # %% [markdown]
 # ## What breaks without mask or positions
@@ -260,10 +291,16 @@ page(np.stack([attention.weights[0] for attention in recorded]), query_labels=na
 # out of sight.
 
 # %%
-parts = {"complete": {}, "without mask": {"mask": None}, "without positions": {"rotate": None}}
+parts = {
+    "complete": {},
+    "without mask": {"mask": None},
+    "without positions": {"rotate": None},
+}
 for name, options in parts.items():
     p = learn(150, **options)
-    trained, writing = (loss(p, held_out, **options | changed)[0] for changed in ({}, {"mask": CAUSAL}))
+    trained, writing = (
+        loss(p, held_out, **options | changed)[0] for changed in ({}, {"mask": CAUSAL})
+    )
     print(f"{name:<18} as trained {trained:.3f}   when it writes {writing:.3f}")
 
 # %% [markdown]
@@ -281,7 +318,8 @@ for name, options in parts.items():
 # %%
 before = len(initialize()[0])
 HEADS = 5
-print(f"{len(initialize()[0]) - before:,} parameters more, loss {loss(learn(150), held_out)[0]:.3f}")
+more = len(initialize()[0]) - before
+print(f"{more:,} parameters more, loss {loss(learn(150), held_out)[0]:.3f}")
 
 # %% [markdown]
 # <details><summary>Answer</summary>

@@ -20,7 +20,8 @@ import numpy as np
 
 from regard import attention, linear
 
-keys, values = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]]), np.array([[5.0], [6.0], [7.0]])
+keys = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
+values = np.array([[5.0], [6.0], [7.0]])
 _, state = linear.attention(keys, keys, values)
 print(state.ravel())
 
