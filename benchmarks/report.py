@@ -456,6 +456,26 @@ def sentences() -> list[str]:
     return [*table(["BLEU", *heads], lines), "", source("help", "help-ensemble")]
 
 
+def complexity() -> list[str]:
+    """BLEU with and without attention by what makes sentences of one length difficult."""
+    lines = [
+        [
+            f"{row['group']} {row['measure']}"
+            if row["measure"] == "rare words"
+            else f"reordered: {row['group']}",
+            f"{row['sentences']}",
+            *(f"{row[key]:.1f}" for key in ("tokens", "attention", "without")),
+            f"{row['attention'] / row['without']:.1f}",
+        ]
+        for row in rows("complexity")
+    ]
+    return [
+        *table(["", "sentences", "mean tokens", "with attention", "without", "times"], lines),
+        "",
+        source("complexity"),
+    ]
+
+
 def scores(found: Iterable[Row], language: str, measure: str) -> str:
     """Return the range of a measure."""
     values = [row[measure] for row in found if row["language"] == language and measure in row]
@@ -700,6 +720,7 @@ BLOCKS: dict[str, Callable[[], list[str]]] = {
             translation,
             length,
             sentences,
+            complexity,
             phonemes,
             shipped,
             exported,
