@@ -213,6 +213,11 @@ def test_a_printed_chapter_begins_a_sheet_and_can_be_printed_alone(page: Any) ->
     )
     assert breaks[1:] == ["page"] * (len(NAMES) - 1)
     assert not page.locator(".rail").is_visible()
+    assert page.locator("input:visible, select:visible").count() == 0
+    borders = page.locator(".term").evaluate_all(
+        "all => all.map((x) => getComputedStyle(x).borderBottomColor)"
+    )
+    assert set(borders) == {"rgba(0, 0, 0, 0)"}  # dots are bars on paper
 
 
 @pytest.mark.slow
