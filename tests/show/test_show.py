@@ -29,6 +29,7 @@ from regard import cli
 from regard.cli import main
 from regard.show import figures, terminal, weights_figure
 from regard.show.figures import heatmap, heatmaps, save
+from regard.show.figures._lanes import lanes
 from regard.show.figures.figure import root_figure
 from regard.show.progress import Progress
 from regard.show.story import matrices
@@ -754,6 +755,7 @@ PICTURES: dict[str, Callable[[], Any]] = {
     "heatmaps": lambda: heatmaps(weights_of(0, 4, 5)[None] * [[[1.0]], [[0.5]]]),
     "curves": lambda: figures.curves([PANEL], title="run"),
     "by_length": lambda: figures.by_length(["1", "2"], {"one": [1, 2], "two": [3, np.nan]}, [9, 5]),
+    "lanes": lambda: lanes(regard.attend(*[weights_of(0, 9, 3)] * 3), 1, "$q$", list("abcdefghi")),
     "captioned": lambda: figures.captioned(np.eye(8), np.eye(4), list("abcd"), grid=(2, 2), title="t"),
 }
 

@@ -10,7 +10,14 @@ from numpy.typing import NDArray
 
 from regard import _check
 from regard.context import Attention
-from regard.show.figures.figure import drawable, house_style, new_figure, write_literally
+from regard.show.figures.figure import (
+    drawable,
+    house_style,
+    new_figure,
+    require_matplotlib,
+    show_in_notebooks,
+    write_literally,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,6 +32,7 @@ _BLUE = "#3553c9"
 
 def lanes(attention: Attention, row: int, query: str, keys: Sequence[str]) -> Axes:
     """Draw the lanes of query `row` of an attention (n, m): the score, the exponential and the share of each key."""
+    require_matplotlib()
     if attention.weights.ndim != 2:
         _check.fail(f"lanes are those of one head. Got weights of shape {attention.weights.shape} instead.")
     weights, scores = attention.weights[row], attention.scores[row]
@@ -48,7 +56,7 @@ def lanes(attention: Attention, row: int, query: str, keys: Sequence[str]) -> Ax
         write_literally(ax, fonts)
         for artist in ax.texts:
             artist.set(fontfamily=fonts, parse_math=False)
-    return ax
+    return show_in_notebooks(ax)
 
 
 def _shown(weights: NDArray[Any]) -> list[int]:
