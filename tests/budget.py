@@ -31,7 +31,7 @@ import numpy as np
 import oracle
 from numpy.typing import NDArray
 
-from regard.weights import local_p
+from regard.weights import local_m
 
 F64 = NDArray[np.float64]
 
@@ -60,8 +60,7 @@ def pairs_of_bfloat16(weights: F64, visible: Any, size: F64, options: dict[str, 
     """
     if not (
         options.get("score", "scaled_dot") in ("dot", "scaled_dot")
-        and not isinstance(options.get("normalize"), local_p)
-        and options.get("normalize") not in ("sparsemax", "entmax15", "hard")
+        and (options.get("normalize", "softmax") == "softmax" or isinstance(options["normalize"], local_m))
         and d % 2 == 0
     ):
         return 0.0

@@ -225,6 +225,53 @@ def entmax15(logits: Row, index: Index, n: int) -> Row:
     return [max(x / 2 - low, 0.0) ** 2 if x > -INF else 0.0 for x in logits]
 
 
+def entmax(alpha: float) -> Normalize:
+    """max((alpha - 1) z - tau, 0)^(1 / (alpha - 1)) with the tau under which it sums to 1, by halving an interval."""
+
+    def weigh(logits: Row, index: Index, n: int) -> Row:
+        if max(logits, default=-INF) == -INF:
+            return [0.0 for _ in logits]
+        scaled = [(alpha - 1) * x for x in logits]
+        low, high = max(scaled) - 1, max(scaled)
+
+        def at(tau: float) -> Row:
+            return [max(x - tau, 0.0) ** (1 / (alpha - 1)) for x in scaled]
+
+        for _ in range(200):
+            tau = (low + high) / 2
+            low, high = (tau, high) if math.fsum(at(tau)) > 1 else (low, tau)
+        return at(low)
+
+    return weigh
+
+
+def sigmoid(bias: float | None = None) -> Normalize:
+    """1 / (1 + exp(-(z + b))), where b is -log of the number of visible keys unless another is given."""
+
+    def weigh(logits: Row, index: Index, n: int) -> Row:
+        visible = [x for x in logits if x > -INF]
+        b = -math.log(max(len(visible), 1)) if bias is None else bias
+        return [1 / (1 + math.exp(-(x + b))) if x > -INF else 0.0 for x in logits]
+
+    return weigh
+
+
+def relu(logits: Row, index: Index, n: int) -> Row:
+    """max(z, 0) over the number of visible keys."""
+    count = max(sum(x > -INF for x in logits), 1)
+    return [max(x, 0.0) / count for x in logits]
+
+
+def off_by_one(sharpness: float = 1.0) -> Normalize:
+    """exp(s z) / (1 + sum exp(s z)): what the tests use as a function of the user's."""
+
+    def weigh(logits: Row, index: Index, n: int) -> Row:
+        powers = [math.exp(sharpness * x) for x in logits]
+        return [p / (1 + math.fsum(powers)) for p in powers]
+
+    return weigh
+
+
 def hard(logits: Row, index: Index, n: int) -> Row:
     """1 for the first of the largest, 0 for the rest."""
     top = max(logits, default=-INF)

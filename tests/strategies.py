@@ -148,6 +148,39 @@ class Manhattan:
         return np.asarray(-self.sharpness * distance), pullback
 
 
+def off_by_one(logits: Array) -> Array:
+    """A normalisation of the user's, with no gradient: exp(z_j) / (1 + sum exp(z))."""
+    powers = np.exp(logits)
+    return np.asarray(powers / (1 + powers.sum(axis=-1, keepdims=True)))
+
+
+class OffByOne:
+    """The same as an object with gradients, of logits times a sharpness; it is NaN at masked keys."""
+
+    def __init__(self, sharpness: Array) -> None:
+        self.sharpness = sharpness
+
+    def __call__(self, logits: Array) -> Array:
+        return np.where(np.isneginf(logits), np.nan, off_by_one(self.sharpness * logits))
+
+    def vjp(self, logits: Array) -> tuple[Array, Callable[[Array], Any]]:
+        """Weights and their pullback."""
+        weights = off_by_one(self.sharpness * logits)
+
+        def pullback(dweights: Array) -> tuple[Array, dict[str, Array]]:
+            slope = weights * (dweights - (weights * dweights).sum(axis=-1, keepdims=True))
+            learned = np.where(np.isneginf(logits), 0, logits * slope).sum()
+            return self.sharpness * slope, {"sharpness": np.asarray(learned)}
+
+        return self(logits), pullback
+
+
+def user_normalizer(s: Sizes) -> Option:
+    """A normalisation with a learned number."""
+    sharpness = np.asarray(0.75, s.dtype)
+    return Option({"normalize": OffByOne(sharpness)}, basic(s, normalize=oracle.off_by_one(0.75)))
+
+
 def exact_scaled(score: oracle.Score, factor: float) -> oracle.Score:
     """factor times a score."""
     return oracle.Score(
@@ -404,6 +437,13 @@ OPTIONS: dict[str, Builder] = {
     "normalize-sparsemax": weighed("sparsemax", oracle.sparsemax, proportional=False),
     "normalize-entmax15": weighed("entmax15", oracle.entmax15, proportional=False),
     "normalize-hard": weighed("hard", oracle.hard, cotangent=False),
+    "normalize-entmax-1.25": weighed(regard.weights.entmax(1.25), oracle.entmax(1.25), proportional=False),
+    "normalize-entmax-1.75": weighed(regard.weights.entmax(1.75), oracle.entmax(1.75), proportional=False),
+    "normalize-sigmoid": weighed(regard.weights.sigmoid(), oracle.sigmoid()),
+    "normalize-sigmoid-bias": weighed(regard.weights.sigmoid(-0.5), oracle.sigmoid(-0.5)),
+    "normalize-relu": weighed(regard.weights.relu(), oracle.relu, proportional=False),
+    "normalize-function": weighed(off_by_one, oracle.off_by_one(), cotangent=False),
+    "normalize-object": user_normalizer,
     "normalize-local_m-start": local_m(2, "start"),
     "normalize-local_m-end": local_m(1, "end"),
     "normalize-local_p": local_p,
@@ -415,7 +455,9 @@ OPTIONS: dict[str, Builder] = {
     "everything": everything,
 }
 SOFTMAX_OPTIONS = [name for name in OPTIONS if not name.startswith("normalize")]
-SMOOTH_OPTIONS = [name for name in OPTIONS if name not in ("score-function", "normalize-hard")]
+SMOOTH_OPTIONS = [
+    name for name in OPTIONS if name not in ("score-function", "normalize-hard", "normalize-function")
+]
 
 
 @dataclass(frozen=True)
@@ -461,6 +503,7 @@ def gradients(arrays: tuple[Any, ...], dcontext: Array, **options: Any) -> dict[
     pulled = pullback(dcontext)
     named = {name: getattr(pulled, name) for name in ("queries", "keys", "values", "bias", "sink")}
     named |= {f"score.{name}": x for name, x in (pulled.score or {}).items()}
+    named |= {f"normalize.{name}": x for name, x in pulled.normalize.items()}
     return {name: x for name, x in named.items() if x is not None}
 
 

@@ -23,7 +23,7 @@ from regard.kernels.pairs import sum_to
 from regard.mask import MaskLike, window
 from regard.position import BiasLike, bind_bias
 from regard.scores import Differentiable, ScoreLike, is_builtin
-from regard.weights import Joined, NormalizeLike, Sink, local_p
+from regard.weights import DifferentiableNormalizer, Joined, NormalizeLike, Sink, is_of_rows, local_p
 
 __all__ = ["Gradients", "Partial", "attention", "attention_vjp", "merge", "partial", "partial_vjp"]
 
@@ -62,7 +62,8 @@ def attention(
     values : array (..., m, e)
         Values.
     score, mask, bias, scale, softcap, normalize, sink
-        As for `attend`. User-defined score functions are called on blocks (items, n', d), (items, m', d').
+        As for `attend`. User-defined score functions are called on blocks (items, n', d), (items, m', d'),
+        normalisations on complete rows (items, n', m).
     kernel : {"auto", "native", "blocked"}
         "native" is the compiled kernel, "blocked" the NumPy kernel, which supports all options; "auto" takes the
         fastest that supports the arguments. A kernel given by name is never replaced.
@@ -194,7 +195,7 @@ class Gradients(NamedTuple):
     score : dict of str to array
         Gradients of the score's learned arrays, by their argument names.
     normalize : dict of str to array
-        ``positions`` for `local_p`.
+        ``positions`` for `local_p`, ``bias`` for `sigmoid`, or what the pullback of a user-defined one names.
     sink : array or None
         Gradient of the sink.
 
@@ -245,7 +246,8 @@ def attention_vjp(
     values : array (..., m, e)
         Values.
     score, mask, bias, scale, softcap, normalize, sink, kernel, threads
-        As for `attention`. A user-defined score function needs a method ``vjp`` (`regard.scores.Differentiable`).
+        As for `attention`. A user-defined score function needs a method ``vjp`` (`regard.scores.Differentiable`),
+        and so does a normalisation (`regard.weights.DifferentiableNormalizer`).
     wanted : str or several of them
         The inputs whose gradients are returned, by default all of "queries", "keys" and "values"; the others are None.
         That of constant values need not be computed.
@@ -336,11 +338,17 @@ def _differentiated(
 
 
 def check_differentiable(p: Problem) -> None:
-    """Raise if the score has no gradients."""
+    """Raise if the score or the normalisation has no gradients."""
     if not (is_builtin(p.score) or isinstance(p.score, Differentiable)):
         _check.fail(
             "score must have a method vjp(queries, keys) -> (scores, pullback) for gradients.",
             hint="see regard.scores.Differentiable",
+            kind=TypeError,
+        )
+    if is_of_rows(p.normalize) and not isinstance(p.normalize, DifferentiableNormalizer):
+        _check.fail(
+            "normalize must have a method vjp(logits) -> (weights, pullback) for gradients.",
+            hint="see regard.weights.DifferentiableNormalizer",
             kind=TypeError,
         )
 
@@ -362,14 +370,14 @@ def _gradients(
     with np.errstate(all="ignore"):  # as in the forward pass, NaN and inf propagate
         flat = np.ascontiguousarray(array, p.compute).reshape(forward.context.shape)
         gradients = kernel.backward(p, forward.context, forward.statistic, flat, threads)
-        dqueries, dkeys, dvalues, named, dpositions = gradients
+        dqueries, dkeys, dvalues, named, dnormalize = gradients
         return Gradients(
             _as(dqueries.reshape(p.queries.shape), p.queries, p),
             _as(dkeys.reshape(p.keys.shape), p.keys, p),
             None if dvalues is None else _as(dvalues, p.values, p),
             None if fresh is None else fresh.gradient(),
             {name: np.asarray(gradient) for name, gradient in named.items()},
-            _position_gradient(p, dpositions),
+            _normalize_gradients(p, dnormalize),
             _sink_gradient(p, forward, flat),
         )
 
@@ -401,11 +409,10 @@ def _as(gradient: Array, of: Array, p: Problem) -> Array:
     return _check.rounded(gradient, dtype.newbyteorder("="))
 
 
-def _position_gradient(p: Problem, dpositions: Array | None) -> dict[str, Array]:
-    if dpositions is None:
-        return {}
-    assert isinstance(p.normalize, local_p)
-    full = dpositions.reshape(*p.layout.batch_shape, p.layout.n)
+def _normalize_gradients(p: Problem, named: dict[str, Array]) -> dict[str, Array]:
+    if not isinstance(p.normalize, local_p):
+        return {name: np.asarray(gradient) for name, gradient in named.items()}
+    full = named["positions"].reshape(*p.layout.batch_shape, p.layout.n)
     return {"positions": sum_to(full, p.normalize.positions.shape)}
 
 

@@ -14,7 +14,7 @@ from regard._layout import Layout, layout
 from regard.mask import Bound, Mask, MaskLike, MaskStep, as_mask, bound, window
 from regard.position import BiasLike, BoundBias, bind_bias
 from regard.scores import Score, ScoreLike, as_score
-from regard.weights import NormalizeLike, Sink, as_normalize, local_m, local_p
+from regard.weights import NormalizeLike, Sink, as_normalize, is_softmax, local_m, local_p
 
 __all__: list[str] = []
 
@@ -86,7 +86,7 @@ def prepare(
         mask, normalize = (near if mask is None else mask & near), "softmax"
     elif isinstance(normalize, local_p):
         _check.representable("width", normalize.width, compute, positive=True)
-    if sink is not None and normalize != "softmax":
+    if sink is not None and not is_softmax(normalize):
         hint = "a sink joins the sum of a softmax; local_m has one, too"
         _check.fail(f'sink needs normalize="softmax". Got {normalize!r:.60} instead.', hint=hint)
     with _check.naming_shapes(arrays):

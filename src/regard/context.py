@@ -40,7 +40,8 @@ class Attention(Displayed):
     logits : array (..., n, m)
         Input of step 2: ``softcap(scores * scale) + bias``, and -inf where masked.
     weights : array (..., n, m)
-        Rows sum to 1 (less with `regard.weights.local_p` or a sink), or to 0 without a visible key.
+        Rows sum to 1 (less with `regard.weights.local_p` or a sink, any number with `regard.weights.sigmoid`,
+        `regard.weights.relu` or a function of the user's), or to 0 without a visible key.
     context : array (..., n, e)
         The weighted sums of the values, in the dtype of the inputs.
     lse : array (..., n)
@@ -285,8 +286,9 @@ def attend(
         Factor of the scores; by default 1 / sqrt(d) for "scaled_dot" and 1 for all others.
     softcap : float, optional
         Bound of the absolute scaled scores, ``softcap * tanh(x / softcap)``.
-    normalize : str, ``weights.local_m`` or ``weights.local_p``
-        "softmax", "sparsemax", "entmax15" or "hard".
+    normalize : str, regard.weights object or function
+        "softmax", "sparsemax", "entmax15", "hard", an object such as ``weights.entmax(1.2)`` or ``weights.local_m(3)``,
+        or any function of complete rows of logits (..., m) that returns their weights.
     sink : float or array broadcasting to (...), optional
         A learned logit for each head: ``exp(sink)`` joins the denominator of the softmax, so that a row may sum
         to less than 1. -inf is no sink. It is not a column of `logits` and `weights`, but is included in `lse`.
@@ -421,7 +423,8 @@ def _weights(p: Problem, logits: Array) -> Array:
     """Step 2."""
     if isinstance(p.normalize, str):
         return weights.NAMED[p.normalize](logits)
-    assert isinstance(p.normalize, local_p)
+    if not isinstance(p.normalize, local_p):
+        return weights.apply(p.normalize, logits)
     gauss = p.normalize.gauss(_distance(p, p.normalize)).astype(p.compute)
     return np.asarray(weights.softmax(logits) * gauss)
 

@@ -1,12 +1,16 @@
 """Step 2: normalisation, which turns the logits of a row into its weights.
 
-Every function takes logits (..., m), -inf at masked keys, and returns weights (..., m), 0 at masked keys. A row sums to
-1, or to 0 if it has no visible key. ::
+A normalisation is any function ``normalize(logits (..., m)) -> weights (..., m)`` of complete rows, each of which
+depends on its own logits alone; they are -inf at masked keys, whose weights count as 0. With a method ``vjp``
+(`DifferentiableNormalizer`) it has gradients. Those of this module are functions, or small objects with parameters. ::
 
     softmax    exp(z_j) / sum exp(z)                  every visible key gets a weight
     sparsemax  max(z_j - t, 0)                        Martins and Astudillo 2016: many weights are exactly 0
     entmax15   max(z_j / 2 - t, 0)^2                  Peters, Niculae and Martins 2019, alpha = 1.5: between the two
+    entmax     ((alpha - 1) (z_j - t))^(1/(alpha-1))  the same paper, any alpha from 1: softmax, entmax15, sparsemax
     hard       1 for the largest                      the first of equal ones
+    sigmoid    1 / (1 + exp(-z_j - b))                Ramapuram et al. 2024: keys do not compete, a row has any sum
+    relu       max(z_j, 0) / m                        Wortsman et al. 2023: likewise, and many weights are exactly 0
     local_m    softmax near position i                   Luong 2015, section 3.2
     local_p    softmax near a predicted position, times a Gaussian around it
 """
@@ -16,7 +20,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,7 +29,20 @@ from regard import _check
 from regard._layout import Layout
 from regard._repr import constructor_text
 
-__all__ = ["entmax15", "hard", "local_m", "local_p", "predict_positions", "softmax", "sparsemax"]
+__all__ = [
+    "DifferentiableNormalizer",
+    "Normalizer",
+    "entmax",
+    "entmax15",
+    "hard",
+    "local_m",
+    "local_p",
+    "predict_positions",
+    "relu",
+    "sigmoid",
+    "softmax",
+    "sparsemax",
+]
 
 Array = NDArray[Any]
 Align = Literal["start", "end"]
@@ -227,6 +244,258 @@ def hard(logits: Array) -> Array:
     return np.where(np.isneginf(logits), 0, np.where(invalid, np.nan, one_hot)).astype(logits.dtype)
 
 
+@runtime_checkable
+class DifferentiableNormalizer(Protocol):
+    """Protocol of a user-defined normalisation with gradients.
+
+    Examples
+    --------
+    >>> import numpy as np, regard
+    >>> class Exponential:
+    ...     def __call__(self, logits):
+    ...         return np.exp(logits)
+    ...     def vjp(self, logits):
+    ...         weights = self(logits)
+    ...         return weights, lambda dweights: dweights * weights
+    >>> isinstance(Exponential(), regard.weights.DifferentiableNormalizer)
+    True
+    >>> regard.attend([[0.0]], [[1.0], [2.0]], [[1.0], [2.0]], normalize=Exponential()).weights
+    array([[1., 1.]])
+    """
+
+    def __call__(self, logits: Any, /) -> Any:
+        """Turn complete rows of logits (..., m), -inf at masked keys, into weights (..., m)."""
+        ...
+
+    def vjp(self, logits: Any, /) -> tuple[Any, Callable[[Any], Any]]:
+        """Return weights and ``pullback(dweights) -> dlogits`` or ``(dlogits, {name: gradient})``."""
+        ...
+
+
+class Normalizer:
+    """Base class of the normalisations of this package with parameters: callable, with `vjp`.
+
+    Examples
+    --------
+    >>> from regard import weights
+    >>> isinstance(weights.relu(), weights.Normalizer)
+    True
+    """
+
+    def __call__(self, logits: ArrayLike) -> Array:
+        """Turn logits (..., m), -inf at masked keys, into weights (..., m)."""
+        with _without_warnings():
+            return _in_float32(self._define)(logits)
+
+    def vjp(self, logits: ArrayLike) -> tuple[Array, Callable[[Array], Any]]:
+        """Return the weights and their pullback.
+
+        Parameters
+        ----------
+        logits : array (..., m)
+            Logits, -inf at masked keys.
+
+        Returns
+        -------
+        weights : array (..., m)
+            As from calling the object.
+        pullback : function
+            Maps the gradient of the weights to that of the logits, or to ``(dlogits, {name: gradient})``.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from regard import weights
+        >>> _, pullback = weights.relu().vjp([1.0, -1.0])
+        >>> pullback(np.ones(2))
+        array([0.5, 0. ])
+        """
+        z = _logits(logits)
+        weights = self(z)
+
+        def pullback(dweights: Array) -> Any:
+            with _without_warnings():
+                return self._pull_back(z, weights, dweights)
+
+        return weights, pullback
+
+    def _define(self, logits: Array) -> Array:
+        """Return weights in the dtype of the logits."""
+        raise NotImplementedError
+
+    def _pull_back(self, logits: Array, weights: Array, dweights: Array) -> Any:
+        """Return the gradient of the logits, and those of parameters by their names."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return constructor_text(self)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class entmax(Normalizer):
+    """Turn logits into alpha-entmax weights, ``max((alpha - 1) (z_j - t), 0)^(1 / (alpha - 1))`` that sum to 1.
+
+    Parameters
+    ----------
+    alpha : float
+        From 1 (`softmax`) through 1.5 (`entmax15`) and 2 (`sparsemax`) upwards; the larger, the more weights are 0.
+
+    Returns
+    -------
+    entmax
+        For ``normalize=``; calling it maps logits (..., m) to weights (..., m).
+
+    References
+    ----------
+    Peters, Niculae and Martins 2019, "Sparse Sequence-to-Sequence Models", eq. 10 and algorithm 1, with Newton's steps
+    in place of most bisections.
+
+    Examples
+    --------
+    >>> from regard import weights
+    >>> weights.entmax(3.0)([0.4, 0.4, -0.6])
+    array([0.5, 0.5, 0. ])
+    """
+
+    alpha: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "alpha", _check.number("alpha", self.alpha))
+        if self.alpha < 1:
+            hint = "1 is softmax, 1.5 is entmax15, 2 is sparsemax"
+            _check.fail(f"alpha must be at least 1. Got {self.alpha:g} instead.", hint=hint)
+
+    def _define(self, logits: Array) -> Array:
+        if self.alpha in _ENTMAX:
+            return NAMED[_ENTMAX[self.alpha]](logits)
+        z = logits.astype(np.float64)
+        largest = np.max(z, axis=-1, keepdims=True, initial=-np.inf)
+        largest = np.where(np.isposinf(largest), np.nan, largest)
+        shifted = np.where(np.isneginf(z), -np.inf, z - largest)
+        weights = self._above(shifted, self._threshold(shifted))
+        total = weights.sum(
+            -1, keepdims=True
+        )  # for a large alpha the rounding of the threshold moves it from 1
+        return (weights / np.where(total == 0, 1, total)).astype(logits.dtype)
+
+    def _above(self, z: Array, threshold: Array) -> Array:
+        """Return ``(1 + (alpha - 1) (z - threshold))^(1 / (alpha - 1))``, which tends to exp for alpha near 1."""
+        power = self.alpha - 1
+        return np.exp(np.log1p(np.maximum(power * (z - threshold), -1)) / power)
+
+    def _threshold(self, z: Array) -> Array:
+        """Return the threshold (..., 1) at which a row sums to 1; each row converges independently of the others.
+
+        The largest logit is 0, so that its weight is 1 at threshold 0, and 1 / m at the largest threshold.
+        """
+        power = self.alpha - 1
+        low = threshold = np.zeros((*z.shape[:-1], 1))
+        high = np.full_like(low, -np.expm1(-power * np.log(max(z.shape[-1], 1))) / power)
+        for _ in range(_MOST_STEPS):
+            weights = self._above(z, threshold)
+            excess = weights.sum(-1, keepdims=True) - 1
+            low, high = np.where(excess > 0, threshold, low), np.where(excess > 0, high, threshold)
+            step = self._step(weights, excess, threshold, (low, high))
+            if not (moving := abs(step - threshold) > _CONVERGED * (1 + threshold)).any():
+                break
+            threshold = np.where(moving, step, threshold)
+        return threshold
+
+    def _step(self, weights: Array, excess: Array, threshold: Array, within: tuple[Array, Array]) -> Array:
+        """Return Newton's next threshold, or the middle of the interval; for alpha > 2 slopes are unbounded."""
+        low, high = within
+        newton = threshold + excess / _slopes(weights, self.alpha).sum(-1, keepdims=True)
+        inside = (self.alpha < 2) & (newton >= low) & (newton <= high)
+        return np.where(inside, newton, (low + high) / 2)
+
+    def _pull_back(self, logits: Array, weights: Array, dweights: Array) -> Array:
+        slopes = _slopes(weights, self.alpha)
+        total = slopes.sum(-1, keepdims=True)
+        mean = (slopes * dweights).sum(-1, keepdims=True) / np.where(total == 0, 1, total)
+        return np.asarray(slopes * (dweights - mean))
+
+
+def _slopes(weights: Array, alpha: float) -> Array:
+    """Return weights^(2 - alpha), the slope of each entmax weight in its logit, and 0 outside of the support."""
+    return np.where(weights == 0, 0, np.where(weights == 0, 1, weights) ** (2 - alpha))
+
+
+def _visible_keys(logits: Array) -> Array:
+    """Return the number of visible keys of each row (..., 1), at least 1, in the dtype of the logits."""
+    counts: Array = (~np.isneginf(logits)).sum(-1, keepdims=True)
+    return np.maximum(counts, 1).astype(logits.dtype)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class sigmoid(Normalizer):
+    """Turn each logit into a weight of its own, ``1 / (1 + exp(-(z_j + bias)))``.
+
+    Parameters
+    ----------
+    bias : float, optional
+        By default ``-log(m)``, with the number m of keys that are visible to the query: many keys then begin with as
+        much weight altogether as one. `attention_vjp` gives the gradient of a number; of one for each head,
+        ``bias=`` of `attention` does.
+
+    Returns
+    -------
+    sigmoid
+        For ``normalize=``; calling it maps logits (..., m) to weights (..., m), whose rows have any sum up to m.
+
+    References
+    ----------
+    Ramapuram et al. 2024, "Theory, Analysis, and Best Practices for Sigmoid Self-Attention", eq. 3 and section 3.1.
+
+    Examples
+    --------
+    >>> from regard import weights
+    >>> weights.sigmoid(bias=0.0)([0.0, 0.0])
+    array([0.5, 0.5])
+    >>> weights.sigmoid()([0.0, 0.0, -float("inf")]).round(3)
+    array([0.333, 0.333, 0.   ])
+    """
+
+    bias: float | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bias", None if self.bias is None else _check.number("bias", self.bias))
+
+    def _define(self, logits: Array) -> Array:
+        bias = -np.log(_visible_keys(logits)) if self.bias is None else logits.dtype.type(self.bias)
+        return np.asarray(1 / (1 + np.exp(-(logits + bias))))
+
+    def _pull_back(self, logits: Array, weights: Array, dweights: Array) -> Any:
+        dlogits = dweights * weights * (1 - weights)
+        return dlogits if self.bias is None else (dlogits, {"bias": dlogits.sum(dtype=np.float64)})
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class relu(Normalizer):
+    """Turn each logit into a weight of its own, ``max(z_j, 0) / m`` with the number m of keys visible to the query.
+
+    Returns
+    -------
+    relu
+        For ``normalize=``; calling it maps logits (..., m) to weights (..., m), whose rows have any sum.
+
+    References
+    ----------
+    Wortsman, Lee, Gilmer and Kornblith 2023, "Replacing softmax with ReLU in Vision Transformers", section 3.
+
+    Examples
+    --------
+    >>> from regard import weights
+    >>> weights.relu()([1.0, -1.0])
+    array([0.5, 0. ])
+    """
+
+    def _define(self, logits: Array) -> Array:
+        return np.asarray(np.maximum(logits, 0) / _visible_keys(logits))
+
+    def _pull_back(self, logits: Array, weights: Array, dweights: Array) -> Array:
+        return np.asarray(dweights * np.heaviside(logits, 0) / _visible_keys(logits))
+
+
 @dataclass(frozen=True, repr=False)
 class local_m:
     """Apply softmax inside a window that moves with the query: keys i - width to i + width.
@@ -404,25 +673,77 @@ NAMED: dict[str, Callable[[ArrayLike], Array]] = {
     "entmax15": entmax15,
     "hard": hard,
 }
-NormalizeLike: TypeAlias = str | local_m | local_p
+NormalizeLike: TypeAlias = str | local_m | local_p | Callable[[Any], Any]
+_ENTMAX = {
+    1.0: "softmax",
+    1.5: "entmax15",
+    2.0: "sparsemax",
+}  # by alpha: those with an algorithm of their own
+_MOST_STEPS = 100  # of Newton's method or bisection
+_CONVERGED = 4 * float(np.finfo(np.float64).eps)
 
 
 def as_normalize(normalize: NormalizeLike) -> NormalizeLike:
-    """Check the argument ``normalize=``."""
-    known = isinstance(normalize, local_m | local_p) or (isinstance(normalize, str) and normalize in NAMED)
-    if not known:
-        if isinstance(normalize, type):
-            _check.fail(
-                f"normalize must be an instance, not a class: weights.{normalize.__name__}(...)",
-                kind=TypeError,
-            )
-        functions: list[object] = list(NAMED.values())
-        if callable(normalize) and normalize in functions:
-            name = list(NAMED)[functions.index(normalize)]
-            _check.fail(f"normalize must be a name: {name!r}. Got the function instead.", kind=TypeError)
-        hint = "or regard.weights.local_m(width), regard.weights.local_p(positions, width)"
-        _check.one_of("normalize", normalize, NAMED, hint)
-    return normalize
+    """Check the argument ``normalize=``; return the name of what has a name."""
+    if isinstance(normalize, str | local_m | local_p):
+        if isinstance(normalize, str) and normalize not in NAMED:
+            _unknown(normalize)
+        return normalize
+    if isinstance(normalize, type):
+        module = "weights." if normalize.__module__ == __name__ else ""
+        rule = f"normalize must be an instance, not a class: {module}{normalize.__name__}(...)"
+        _check.fail(rule, kind=TypeError)
+    if not callable(normalize):
+        _unknown(normalize)
+    if type(normalize) is entmax and normalize.alpha in _ENTMAX:
+        return _ENTMAX[normalize.alpha]
+    return next((name for name, function in NAMED.items() if function is normalize), normalize)
+
+
+def _unknown(normalize: object) -> None:
+    objects = "entmax(alpha), sigmoid(), relu(), local_m(width), local_p(positions, width)"
+    hint = f"or an object of regard.weights: {objects}; or a function of rows"
+    _check.one_of("normalize", normalize, NAMED, hint)
+
+
+def is_softmax(normalize: NormalizeLike) -> bool:
+    """Return whether this is the softmax, whatever the equality of a user's object says."""
+    return isinstance(normalize, str) and normalize == "softmax"
+
+
+def is_of_rows(normalize: NormalizeLike) -> bool:
+    """Return whether this is a function of complete rows: of a user's, or an object of this module."""
+    return not isinstance(normalize, str | local_m | local_p)
+
+
+def apply(normalize: NormalizeLike, logits: Array) -> Array:
+    """Return the weights (..., m) by a function of complete rows, 0 at masked keys whatever it returns there."""
+    if not logits.size:
+        return np.zeros_like(logits)
+    return _of_rows("normalize(logits)", cast(Any, normalize)(_read_only(logits)), logits)
+
+
+def pull_back(
+    normalize: NormalizeLike, logits: Array, dweights: Array
+) -> tuple[Array, Array, dict[str, Array]]:
+    """Return weights, the gradient of the logits, and those of learned numbers, by a function of complete rows."""
+    weights, pullback = cast(DifferentiableNormalizer, normalize).vjp(_read_only(logits))
+    gradients = pullback(dweights)
+    dlogits, named = gradients if isinstance(gradients, tuple) else (gradients, {})
+    return _of_rows("weights", weights, logits), _of_rows("dlogits", dlogits, logits), named
+
+
+def _read_only(logits: Array) -> Array:
+    view = logits.view()
+    view.flags.writeable = False
+    return view
+
+
+def _of_rows(name: str, result: Any, logits: Array) -> Array:
+    """Return the result of a function of rows, 0 at masked keys."""
+    array = _check.numeric(name, result)
+    _check.shape(name, array.shape, logits.shape)
+    return np.where(np.isneginf(logits), 0, array).astype(logits.dtype, copy=False)
 
 
 class Sink:

@@ -217,6 +217,11 @@ FORMULAS = {  # options of one query [2] and the keys [0], [1], and what each fo
     r"a_j = \exp(z_j) / (\sum_k \exp(z_k) + \exp(0.5))": {"sink": 0.5},
     r"a = \operatorname{softmax}(z)": {"sink": -np.inf},
     r"a = \operatorname{softmax}(z) ": {"normalize": weights.local_m(1)},
+    r"a = \operatorname{entmax}_{1.25}(z)": {"normalize": weights.entmax(1.25)},
+    r"a_j = 1 / (1 + \exp(-z_j - \log(1 / m)))": {"normalize": weights.sigmoid()},
+    r"a_j = 1 / (1 + \exp(-z_j - (-2)))": {"normalize": weights.sigmoid(-2)},
+    r"a_j = \max(z_j, 0) / m": {"normalize": weights.relu()},
+    r"a = \operatorname{normalize}(z)": {"normalize": lambda logits: logits},
     r"a_j = \operatorname{softmax}(z)_j \, \exp(-(j - 1)^2 / (2 \cdot 1.5^2)),\; j = 0, 1, \ldots": {
         "normalize": weights.local_p([1.0], 3)
     },

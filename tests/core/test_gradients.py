@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import strategies
 from numpy.typing import NDArray
-from strategies import BATCH, HEADS, KEY_HEADS, SMOOTH_OPTIONS, case
+from strategies import BATCH, HEADS, KEY_HEADS, SMOOTH_OPTIONS, OffByOne, case
 
 import regard
 
@@ -206,6 +206,28 @@ def test_t5_buckets_do_not_prevent_other_gradients() -> None:
 def test_sparse_step_two(normalize: str) -> None:
     check(lambda a: {"normalize": normalize, "scale": 0.6})
     check(lambda a: {"normalize": normalize, "scale": 2.0})
+
+
+@pytest.mark.parametrize("alpha", [1.1, 1.75, 2.5])
+def test_entmax_of_any_alpha(alpha: float) -> None:
+    check(lambda a: {"normalize": regard.weights.entmax(alpha), "scale": 0.6})
+
+
+@pytest.mark.parametrize("normalize", [regard.weights.sigmoid(), regard.weights.relu()])
+def test_weights_that_keys_have_alone(normalize: Any) -> None:
+    check(lambda a: {"normalize": normalize})
+
+
+def test_what_a_normalization_learns() -> None:
+    check(lambda a: {"normalize": regard.weights.sigmoid(float(a["bias"]))}, {"bias": np.array(-0.4)})
+    check(lambda a: {"normalize": OffByOne(a["sharpness"])}, {"sharpness": np.array(0.7)})
+
+
+def test_what_a_normalization_learns_without_keys_is_0() -> None:
+    _, pullback = regard.attention_vjp(
+        np.ones((2, 1)), np.ones((0, 1)), np.ones((0, 1)), normalize=regard.weights.sigmoid(0.5)
+    )
+    assert pullback(np.ones((2, 1))).normalize == {"bias": 0}
 
 
 @pytest.mark.parametrize("align", ["start", "end"])

@@ -304,6 +304,7 @@ class Fails:
 
 BASES = (mask.Mask, mask.documents, mask.window, regard.scores.Score, regard.scores.cosine)
 BASES += (regard.position.alibi, regard.position.t5_buckets, regard.weights.local_m, regard.weights.local_p)
+BASES += (regard.weights.entmax, regard.weights.sigmoid)
 
 
 @in_one_test("base", BASES)

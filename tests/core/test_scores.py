@@ -266,6 +266,7 @@ def test_a_learned_number_keeps_its_dtype(dtype: Any) -> None:
         *("position.alibi([0.5, 0.25])", "position.alibi([1.0], align='end')"),
         "position.t5_buckets([[0.0], [1.0]], bidirectional=False, max_distance=8)",
         *("weights.local_m(3)", "weights.local_m(3, align='end')", "weights.local_p([1.0], 2.0)"),
+        *("weights.entmax(1.2)", "weights.sigmoid()", "weights.sigmoid(bias=-1.0)", "weights.relu()"),
     ],
 )
 def test_options_are_printed_as_they_were_written(text: str) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import ml_dtypes  # noqa: F401 - so that NumPy knows bfloat16 by its name
 import numpy as np
 import pytest
+import strategies
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -24,6 +25,8 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "sparsemax": weights.sparsemax,
     "entmax15": weights.entmax15,
     "hard": weights.hard,
+    "entmax(1.25)": weights.entmax(1.25),
+    "entmax(3)": weights.entmax(3),
 }
 every_function = pytest.mark.parametrize("name", FUNCTIONS)
 near = st.floats(-1.5, 1.5)  # so that several keys share the weight
@@ -142,16 +145,94 @@ def test_sparsemax_is_the_nearest_point_of_the_simplex(row: list[float]) -> None
 
 
 @pytest.mark.slow
-@settings(max_examples=100)
+@pytest.mark.parametrize("alpha", [1.1, 1.5, 1.75, 2.0, 2.5])
+@settings(max_examples=60)
 @given(row=rows)
-def test_entmax15_meets_its_optimality_conditions(row: list[float]) -> None:
-    """p maximises p.z + (4/3) sum(p - p^1.5): z - 2 sqrt(p) is one constant on the support, z no larger outside."""
+def test_entmax_meets_its_optimality_conditions(alpha: float, row: list[float]) -> None:
+    """p maximises p.z + sum(p - p^alpha) / (alpha (alpha - 1)): z - p^(alpha - 1) / (alpha - 1) is one constant on the
+    support, z no larger outside."""
     z = np.array([x for x in row if x > -INF])
     if z.size:
-        p = weights.entmax15(z)
-        tau = (z - 2 * np.sqrt(p))[p > 1e-12]
+        p = weights.entmax(alpha)(z)
+        tau = (z - p ** (alpha - 1) / (alpha - 1))[p > 1e-12]
         assert np.ptp(tau) <= 1e-6
         assert (z[p == 0] <= tau.max() + 1e-6).all()
+
+
+def test_entmax_has_softmax_and_its_sparse_relatives_as_cases() -> None:
+    logits = np.random.default_rng(0).standard_normal((5, 9)) * 2
+    for alpha, name in [(1.0, "softmax"), (1.5, "entmax15"), (2.0, "sparsemax")]:
+        np.testing.assert_array_equal(weights.entmax(alpha)(logits), FUNCTIONS[name](logits))
+        for side in (alpha - 1e-7, alpha + 1e-7):
+            if side > 1:
+                np.testing.assert_allclose(weights.entmax(side)(logits), FUNCTIONS[name](logits), atol=2e-6)
+
+
+@pytest.mark.parametrize(
+    ("normalize", "logits", "expected"),
+    [
+        (weights.sigmoid(0.0), [0, math.log(3), -INF], [0.5, 0.75, 0]),
+        (weights.sigmoid(math.log(2)), [0.0, -math.log(6)], [2 / 3, 0.25]),
+        (weights.sigmoid(), [0.0, math.log(2), -INF], [1 / 3, 0.5, 0]),  # minus log 2, of two visible keys
+        (weights.sigmoid(), [-1e4, 1e4], [0, 1]),
+        (weights.relu(), [3, -1, 0.5, -INF], [1, 0, 1 / 6, 0]),
+        (weights.relu(), [-INF, -INF], [0, 0]),
+        (weights.sigmoid(), [-INF], [0]),
+    ],
+)
+def test_weights_of_each_key_alone(normalize: Any, logits: list[float], expected: list[float]) -> None:
+    np.testing.assert_allclose(normalize(logits), expected, rtol=1e-13)
+    half = normalize(np.array(logits, np.float16))
+    assert half.dtype == np.float16
+    np.testing.assert_allclose(half, expected, atol=2e-3)
+
+
+@in_one_test(
+    ("normalize", "name"),
+    [
+        (weights.softmax, "softmax"),
+        (weights.entmax(1), "softmax"),
+        (weights.entmax15, "entmax15"),
+        (weights.entmax(2), "sparsemax"),
+    ],
+)
+def test_a_function_of_the_module_is_its_name(normalize: Any, name: str) -> None:
+    arrays = np.random.default_rng(0).standard_normal((3, 4, 5))
+    context = regard.attention(*arrays, normalize=normalize)
+    np.testing.assert_array_equal(context, regard.attention(*arrays, normalize=name))
+
+
+def test_a_function_of_rows_gets_complete_rows_that_it_cannot_write() -> None:
+    seen: list[Array] = []
+
+    def uniform(logits: Array) -> Array:
+        assert not logits.flags.writeable
+        seen.append(logits)
+        return np.full(logits.shape, 0.5)  # at masked keys, too
+
+    visible = np.arange(700) >= 5
+    values = np.where(visible, 1.0, np.nan)[:, None]
+    for function in (regard.attention, lambda *a, **o: regard.attend(*a, **o).context):
+        context = function(np.ones((3, 2)), np.ones((700, 2)), values, mask=visible, normalize=uniform)
+        np.testing.assert_allclose(context, np.full((3, 1), 695 / 2))
+    assert all(logits.shape[-1] == 700 for logits in seen)
+    assert all((np.isneginf(logits) == ~visible).all() for logits in seen)
+
+
+def test_an_object_with_an_equality_of_its_own_is_a_normalization() -> None:
+    class Vague(strategies.OffByOne):
+        def __eq__(self, other: object) -> Any:
+            return np.array([True, False])
+
+        __hash__ = None  # type: ignore[assignment]
+
+    x = np.eye(3)
+    vague = Vague(np.array(1.0))
+    expected = [[math.e / (3 + math.e), 1 / (3 + math.e), 1 / (3 + math.e)]]
+    np.testing.assert_allclose(regard.attention(x[:1], x, x, score="dot", normalize=vague), expected)
+    regard.attention_vjp(x, x, x, normalize=vague)[1](x)
+    with pytest.raises(ValueError, match="sink needs"):
+        regard.attend(x, x, x, normalize=vague, sink=0.0)
 
 
 @pytest.mark.slow
@@ -240,7 +321,7 @@ def test_underflow_is_not_an_error() -> None:
     ("normalize", "message"),
     [
         (weights.local_m, "normalize must be an instance, not a class: weights.local_m(...)"),
-        (weights.sparsemax, "normalize must be a name: 'sparsemax'. Got the function instead."),
+        (strategies.OffByOne, "normalize must be an instance, not a class: OffByOne(...)"),
     ],
 )
 def test_invalid_normalizations(normalize: Any, message: str) -> None:

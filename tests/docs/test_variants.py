@@ -34,7 +34,7 @@ def test_the_call_of_a_variant_runs(name: str) -> None:
     assert np.isfinite(weights).all()
     if "linear." not in VARIANTS[name].call:
         assert weights.min() >= 0
-        assert (weights.sum(-1) <= 1 + 1e-12).all()
+        assert name in ("sigmoid", "ReLU") or (weights.sum(-1) <= 1 + 1e-12).all()
 
 
 def test_variants_differ() -> None:
@@ -64,6 +64,8 @@ def test_formulas_by_hand() -> None:
         "Gaussian (kernel regression)": softmax(-distance / 8, -1),
         "hard": np.eye(6)[(y @ x.T).argmax(-1)],
         "local, monotonic (local-m)": masked(abs(j - i) <= 1),
+        "sigmoid": 1 / (1 + 6 * np.exp(-y @ x.T / np.sqrt(8))),
+        "ReLU": np.maximum(y @ x.T / np.sqrt(8), 0) / 6,
         "attention sinks": np.exp(of_self) / (np.e + np.exp(of_self).sum(-1, keepdims=True)),
         "sliding window": masked((i - 2 < j) & (j <= i)),
         "first tokens and a window (StreamingLLM)": masked((j <= i) & ((j < 1) | (i - 2 < j))),

@@ -922,6 +922,8 @@ REFUSALS: dict[str, tuple[dict[str, Any], str]] = {
     "sparsemax": ({"normalize": "sparsemax"}, "normalize='sparsemax'"),
     "entmax15": ({"normalize": "entmax15"}, "normalize='entmax15'"),
     "hard": ({"normalize": "hard"}, "normalize='hard'"),
+    "entmax": ({"normalize": regard.weights.entmax(1.2)}, "normalize=entmax(1.2)"),
+    "normalize": ({"normalize": strategies.off_by_one}, "a normalisation of the user's"),
     "score": ({"score": strategies.manhattan}, "a score function of the user's"),
     "mask": ({"mask": Everybody()}, "a mask class of the user's"),
     "scale": ({"scale": 1.5e308}, "a scale or softcap so near the largest number"),

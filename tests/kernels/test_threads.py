@@ -45,6 +45,8 @@ OPTIONS: dict[str, Callable[[], dict[str, Any]]] = {
     "gaussian": lambda: {"score": regard.scores.gaussian(3.0)},
     "general": lambda: {"score": regard.scores.general(np.eye(D, dtype=np.float32)[::-1])},
     "sparsemax": lambda: {"normalize": "sparsemax"},
+    "sigmoid": lambda: {"normalize": regard.weights.sigmoid(-1.0)},
+    "a user's": lambda: {"normalize": strategies.OffByOne(np.float32(0.5))},
 }
 
 

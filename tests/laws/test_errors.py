@@ -212,16 +212,61 @@ normalize="softmin"
       hint: did you mean 'softmax'?
 normalize="local"
     ValueError: normalize must be one of 'softmax', 'sparsemax', 'entmax15', 'hard'. Got 'local' instead.
-      hint: or regard.weights.local_m(width), regard.weights.local_p(positions, width)
+      hint: or an object of regard.weights: {objects}; or a function of rows
+normalize=weights.entmax(0.5)
+    ValueError: alpha must be at least 1. Got 0.5 instead.
+      hint: 1 is softmax, 1.5 is entmax15, 2 is sparsemax
+normalize=weights.entmax
+    TypeError: normalize must be an instance, not a class: weights.entmax(...)
 normalize=weights.local_p(o(4), 1.0)
     ValueError: positions must broadcast to (..., n) = (2, 5). Got shape (4,) instead.{shapes}
 """
 
 
+class Wrong:
+    """A normalisation of the user's that does not do what it should."""
+
+    def __init__(self, weights: Any, gradient: Any = 0.0) -> None:
+        self.weights, self.gradient = weights, gradient
+
+    def __call__(self, logits: Any) -> Any:
+        return self.weights(logits)
+
+    def vjp(self, logits: Any) -> Any:
+        return logits, lambda dweights: self.gradient
+
+
+OF_ROWS = """\
+regard.attend(Q, K, V, normalize=Wrong(lambda logits: logits[..., :1]))
+    ValueError: normalize(logits) must have shape (2, 5, 7). Got (2, 5, 1) instead.
+regard.attention(Q, K, V, normalize=Wrong(lambda logits: logits.sum(-1)))
+    ValueError: normalize(logits) must have shape (2, 5, 7). Got (2, 5) instead.
+regard.attention(Q, K, V, normalize=Wrong(lambda logits: "weights"))
+    TypeError: normalize(logits) must hold real numbers. Got dtype <U7 instead.
+regard.attention_vjp(Q, K, V, normalize=Wrong(lambda logits: logits))[1](o(2, 5, 3))
+    ValueError: dlogits must have shape (2, 5, 7). Got () instead.
+regard.attention_vjp(Q, K, V, normalize=lambda logits: logits)
+    TypeError: normalize must have a method vjp(logits) -> (weights, pullback) for gradients.
+      hint: see regard.weights.DifferentiableNormalizer
+regard.partial(Q, K, V, normalize="sparsemax")
+    TypeError: partial takes no option 'normalize'.
+      hint: the softmax alone can be computed in parts that are merged; regard.attention has normalize=
+regard.outofcore.attention(Q, K, V, normalize=weights.relu())
+    TypeError: attention takes no option 'normalize'.
+      hint: the softmax alone can be computed in parts that are merged; regard.attention has normalize=
+"""
+
+
+def test_functions_of_complete_rows() -> None:
+    for call, text in transcript(OF_ROWS):
+        assert_raises(call, text, globals())
+
+
 @pytest.mark.parametrize("function", ["attend", "attention", "attention_vjp"])
 def test_step_two(function: str) -> None:
+    objects = "entmax(alpha), sigmoid(), relu(), local_m(width), local_p(positions, width)"
     for option, text in transcript(STEP_TWO):
-        expected = text.format(shapes=with_shapes(Q, K, V))
+        expected = text.format(shapes=with_shapes(Q, K, V), objects=objects)
         assert_raises(f"regard.{function}(Q, K, V, {option})", expected, globals())
 
 

@@ -387,7 +387,10 @@ def public_methods(cls: type) -> dict[str, object]:
 
 
 # The methods of these interfaces are called by regard, and written by users: a sentence with the shapes is enough.
-INTERFACES = {"regard.mask.Mask", "regard.scores.Differentiable", "regard.seq2seq.sources.base.Source"}
+INTERFACES = {
+    *("regard.mask.Mask", "regard.scores.Differentiable", "regard.weights.DifferentiableNormalizer"),
+    "regard.seq2seq.sources.base.Source",
+}
 CALLED_BY_REGARD = {"bind", "check", "restrict"}  # of masks, biases and scores
 
 

@@ -529,6 +529,10 @@ LAW_4_OPTIONS = [
     "normalize-sparsemax",
     "normalize-entmax15",
     "normalize-hard",
+    "normalize-entmax-1.25",
+    "normalize-sigmoid",
+    "normalize-relu",
+    "normalize-object",
     "score-cosine",
     "score-gaussian",
     "score-additive",
@@ -659,6 +663,8 @@ LAW_5_OPTIONS: dict[str, Callable[[slice], dict[str, Any]]] = {
     "cosine": lambda rows: {"score": "cosine"},
     "gaussian": lambda rows: {"score": regard.scores.gaussian(2.0)},
     "sparsemax": lambda rows: {"normalize": "sparsemax"},
+    "entmax": lambda rows: {"normalize": regard.weights.entmax(1.2)},
+    "sigmoid": lambda rows: {"normalize": regard.weights.sigmoid(-1.0)},
     "additive": lambda rows: {"score": regard.scores.additive(*learned())},
 }
 
@@ -678,7 +684,7 @@ def test_law_5_a_slice_of_the_queries_is_bitwise_that_slice(name: str) -> None:
     def results(rows: slice) -> list[Array]:
         arrays, options = (q[:, rows], k, v), LAW_5_OPTIONS[name](rows)
         slopes = [] if name == "additive" else [gradients(arrays, g[:, rows], **options)["queries"]]
-        parts = [] if name == "sparsemax" else [merged(*arrays, **options)]
+        parts = [] if "normalize" in options else [merged(*arrays, **options)]
         return [regard.attention(*arrays, **options), *parts, *slopes]
 
     full = results(slice(None))

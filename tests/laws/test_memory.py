@@ -58,6 +58,8 @@ OPTIONS = {
     "sparsemax": "{'normalize': 'sparsemax'}",
     "entmax15": "{'normalize': 'entmax15'}",
     "hard": "{'normalize': 'hard'}",
+    "entmax": "{'normalize': weights.entmax(1.25)}",
+    "sigmoid": "{'normalize': weights.sigmoid()}",
     "float64": "{}",
     "float16": "{}",
     "strided": "{}",
@@ -217,7 +219,7 @@ def allowed(function: str, n: int, m: int, d: int, e: int) -> int:
 
 def cases() -> list[tuple[str, str]]:
     """Every option in every function that supports it."""
-    local = ("local_m", "local_p", "sparsemax", "entmax15", "hard")
+    local = ("local_m", "local_p", "sparsemax", "entmax15", "hard", "entmax", "sigmoid")
     return [
         (name, function)
         for name in ALL
@@ -290,7 +292,8 @@ def test_law_6_at_16384(name: str, function: str, fresh: Fresh) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", ["none", "score-additive", "sparsemax", "entmax15", "hard", "bias-t5", "local_p"]
+    "name",
+    ["none", "score-additive", "sparsemax", "entmax15", "hard", "entmax", "sigmoid", "bias-t5", "local_p"],
 )
 @pytest.mark.parametrize(("n", "m"), [(64, 131072), (131072, 64)])
 def test_law_6_few_against_many(name: str, n: int, m: int, fresh: Fresh) -> None:

@@ -71,6 +71,7 @@ def values() -> tuple[Any, ...]:
     )
     return (
         *(*masks, *composed, *functions, *positions, weights.local_m(1), weights.local_p([1.0], 2.0)),
+        *(weights.entmax(1.2), weights.sigmoid(-1.0), weights.relu()),
         regard.attend(X, X, X, mask=mask.causal()),
         regard.partial(X, X, X),
         *(recorded(), gradients(), cache(), nn.Adam(np.ones(3))),

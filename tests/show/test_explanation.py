@@ -175,6 +175,10 @@ def half_product(queries: np.ndarray, keys: np.ndarray) -> np.ndarray:
     return queries @ keys.swapaxes(-1, -2) / 2
 
 
+def half_of(logits: np.ndarray) -> np.ndarray:
+    return logits / 2
+
+
 @in_one_test(
     ("options", "expected"),
     [
@@ -203,6 +207,20 @@ def half_product(queries: np.ndarray, keys: np.ndarray) -> np.ndarray:
             {"normalize": regard.weights.local_m(1)},
             ", among the keys at most 1 positions from the query's own (softmax in a window)\n",
         ),
+        (
+            {"normalize": regard.weights.entmax(1.25)},
+            "entmax-1.25 makes each row sum to 1, and the weakest weights exactly 0\n",
+        ),
+        (
+            {"normalize": regard.weights.sigmoid(0.5)},
+            "weight = 1 / (1 + exp(-logit - 0.5)), for each key alone\n",
+        ),
+        (
+            {"normalize": regard.weights.relu()},
+            "weight = max(logit, 0) / the number of visible keys, for each key alone\n",
+        ),
+        ({"normalize": half_of}, "weight = half_of(logits), a function of yours\n"),
+        ({"normalize": regard.weights.softmax}, "so that each row sums to 1 (softmax)\n"),
         (
             {"normalize": regard.weights.local_p([1.0, 0.5], 2.0)},
             "weight = the row's softmax * a Gaussian around the query's predicted position, so that each row sums to"
@@ -261,6 +279,8 @@ def test_labels_name_both_sides_unless_the_keys_have_their_own() -> None:
         ({"sink": 0.0}, "given"),
         ({"score": half_product}, "given"),
         ({"normalize": regard.weights.local_m(1)}, "given"),
+        ({"normalize": regard.weights.sigmoid()}, "given"),
+        ({"normalize": regard.weights.entmax(2)}, "options"),
     ],
 )
 def test_a_notebook_shows_a_page_that_computes_what_it_can(options: dict[str, object], formula: str) -> None:

@@ -51,6 +51,7 @@ _INSTEAD = {  # names in other libraries, and the equivalent here
     **dict.fromkeys(("initial_state", "past_state", "h0"), "state="),
     **dict.fromkeys(("g", "gk", "gate", "log_decay"), "decay= takes logarithms, at most 0"),
     "update_rule": "rule=",
+    "normalize": "the softmax alone can be computed in parts that are merged; regard.attention has normalize=",
     "alibi_slopes": "bias=regard.position.alibi(slopes)",
     "score_mod": "bias= for what is added to the scores, score= for another score function",
 }

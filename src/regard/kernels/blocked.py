@@ -37,7 +37,7 @@ from regard.kernels.pairs import (
     to_lanes,
 )
 from regard.mask import Visible
-from regard.weights import local_p
+from regard.weights import apply, is_of_rows, is_softmax, local_p, pull_back
 
 __all__: list[str] = []
 
@@ -77,7 +77,7 @@ def plan_forward(p: Problem, pairs: PairScores) -> Plan:
 
 def _is_online(p: Problem) -> bool:
     """Return whether step 2 uses a running maximum and sum."""
-    return p.normalize == "softmax" or isinstance(p.normalize, local_p)
+    return is_softmax(p.normalize) or isinstance(p.normalize, local_p)
 
 
 def plan_backward(p: Problem, pairs: PairScores) -> Plan:
@@ -87,7 +87,7 @@ def plan_backward(p: Problem, pairs: PairScores) -> Plan:
         _floor_lanes(min(PRODUCT_WORK / (64 * widest), TILE_NUMBERS / (LANES * pairs.depth), 256)),
         max(p.layout.m, 1),
     )
-    return _plan(p, pairs, columns, columns, 64)
+    return _plan(p, pairs, columns, p.layout.m if is_of_rows(p.normalize) else columns, 64)
 
 
 def _plan(p: Problem, pairs: PairScores, columns: int, logits: int, most_rows: int) -> Plan:
@@ -143,6 +143,7 @@ class Kernel:
         self.values_by_item = DistinctItems(p.layout.per_key_head(p.values), p.layout.inner)
         self.tainted = not all_finite(p.values)
         self.power = {"sparsemax": 1, "entmax15": 2}.get(str(p.normalize), 0)
+        self.of_rows = is_of_rows(p.normalize)
         self.near = self._near()
 
     def _near(self) -> Array | None:
@@ -331,11 +332,15 @@ class Logits:
         self.shape = (len(self.left), 1, -(-self.left.shape[1] // LANES) * LANES)
         self.columns = slices(kernel.p.layout.m, plan.columns)
         self.stored: Array | None = None
-        if LANES * kernel.p.layout.m <= TILE_NUMBERS:
-            stored = np.full((len(self.left), kernel.p.layout.m, self.shape[2]), -np.inf, self.left.dtype)
-            for columns, block in self:
-                stored[:, columns] = block
-            self.stored = stored
+        if kernel.of_rows or LANES * kernel.p.layout.m <= TILE_NUMBERS:
+            self.stored = self._complete()
+
+    def _complete(self) -> Array:
+        """Return the logits of all keys (items, keys, lanes)."""
+        stored = np.full((len(self.left), self.kernel.p.layout.m, self.shape[2]), -np.inf, self.left.dtype)
+        for columns, block in self:
+            stored[:, columns] = block
+        return stored
 
     def __iter__(self) -> Iterator[tuple[slice, Array]]:
         """Yield each block with visible keys (items, keys, lanes), with its columns; it must not be modified."""
@@ -352,8 +357,8 @@ class Logits:
 
 def _rowwise(kernel: Kernel, plan: Plan, items: slice, rows: slice) -> tuple[Array, Array]:
     """Compute a tile whose step 2 needs complete rows: context (items, t, e) and statistic (items, 2, lanes)."""
-    logits = Logits(kernel, plan, items, rows)
-    statistic = _threshold(logits, kernel.power) if kernel.power else _first_largest(logits)
+    logits, t = Logits(kernel, plan, items, rows), rows.stop - rows.start
+    statistic, weights_of = _by_function(logits, t) if kernel.of_rows else _by_threshold(logits)
     taint = Taint() if kernel.tainted else None
     e = kernel.p.values.shape[-1]
     context = np.zeros((logits.shape[0], logits.shape[2] // LANES, e, LANES), kernel.p.compute)
@@ -362,11 +367,36 @@ def _rowwise(kernel: Kernel, plan: Plan, items: slice, rows: slice) -> tuple[Arr
         unseen = np.isneginf(block)
         if taint is not None:
             values = taint.split(values, ~unseen)
-        weights, _ = _weights(kernel, block, statistic, columns)
+        weights = weights_of(block, columns)
         np.copyto(weights, 0, where=unseen)
         context += _times_values(values, weights)
-    t = rows.stop - rows.start
     return rows_of(context if taint is None else taint.put(context), t), statistic
+
+
+WeightsOf = Callable[[Array, slice], Array]  # of a block of logits and its columns
+
+
+def _by_threshold(logits: Logits) -> tuple[Array, WeightsOf]:
+    """Return the statistic of sparsemax, entmax or hard, and the function that gives a block's weights."""
+    kernel = logits.kernel
+    statistic = _threshold(logits, kernel.power) if kernel.power else _first_largest(logits)
+    return statistic, lambda block, columns: _weights(kernel, block, statistic, columns)[0]
+
+
+def _by_function(logits: Logits, t: int) -> tuple[Array, WeightsOf]:
+    """Return an empty statistic, and the weights of a function of complete rows, of t queries."""
+    assert logits.stored is not None
+    weights = np.zeros_like(logits.stored)
+    for some, z in _complete_rows(t, logits.stored):
+        weights[:, :, some] = apply(logits.kernel.p.normalize, z).swapaxes(1, 2)
+    statistic = np.zeros((logits.shape[0], 2, logits.shape[2]), weights.dtype)
+    return statistic, lambda block, columns: weights[:, columns]
+
+
+def _complete_rows(t: int, *lanes: Array) -> Iterator[tuple[Any, ...]]:
+    """Yield some of the t queries, and their complete rows (items, queries, keys) of arrays (items, keys, lanes)."""
+    for some in slices(t, max(TILE_NUMBERS // (LANES * lanes[0].shape[1]), 1)):
+        yield some, *(np.ascontiguousarray(array[:, :, some].swapaxes(1, 2)) for array in lanes)
 
 
 def _largest(logits: Logits) -> Array:
@@ -456,17 +486,18 @@ def _weights(kernel: Kernel, block: Array, statistic: Array, columns: slice) -> 
 
 @dataclass
 class ItemGradients:
-    """Gradients of some items: of left, right and values, of learned arrays, of local-p positions."""
+    """Gradients of some items: of left, right and values, of what score and step 2 learn, of local-p positions."""
 
     items: slice
     arrays: tuple[Array, ...]
     learned: Named
+    normalize: Named
     positions: Array | None
 
 
 def backward(
     p: Problem, context: Array, statistic: Array, dcontext: Array, threads: int | None = None
-) -> tuple[Array, Array, Array | None, Named, Array | None]:
+) -> tuple[Array, Array, Array | None, Named, Named]:
     """Compute all gradients; that of the bias is added to the bias object, not returned."""
     kernel = Kernel(p)
     keys = p.keys.astype(p.compute, copy=False)
@@ -480,7 +511,9 @@ def backward(
         for where, size in zip(of, sizes, strict=True)
     ]
     learned: Named = {name: np.zeros_like(value) for name, value in clean.learned.items()}
-    dpositions = None if kernel.near is None else np.zeros(kernel.near.shape, p.compute)
+    dnormalize: Named = {}
+    if kernel.near is not None:
+        dnormalize["positions"] = np.zeros(kernel.near.shape, p.compute)
     if p.layout.items and p.layout.n and p.layout.m:
         state = Backward(kernel, clean, context, statistic, dcontext, dcontext_clean, (of, totals))
         # Gradients of a bias and of a user-defined score are summed in the order of the tiles.
@@ -490,16 +523,30 @@ def backward(
             for total, where, piece in zip(totals, of, part.arrays, strict=True):
                 if not where.own:
                     where.add(total, part.items, piece)
-            for name, gradient in part.learned.items():
-                learned[name] = learned[name] + gradient if name in learned else gradient
-            if dpositions is not None:
-                dpositions[part.items] = part.positions
+            _add(learned, part.learned)
+            _add(dnormalize, part.normalize)
+            if part.positions is not None:
+                dnormalize["positions"][part.items] = part.positions
+    elif kernel.of_rows:
+        dnormalize = _zero_gradients(p)
     with np.errstate(all="ignore"):
         dqueries, dkeys, named = clean.finish(
             totals[0].reshape(clean.left.shape), totals[1].reshape(clean.right.shape), learned
         )
     dvalues = None if p.values_are_constant else totals[2].reshape(p.values.shape)
-    return dqueries, dkeys, dvalues, named, dpositions
+    return dqueries, dkeys, dvalues, named, dnormalize
+
+
+def _add(total: Named, gradients: Named) -> None:
+    """Add gradients to those of the same names."""
+    for name, gradient in gradients.items():
+        total[name] = total[name] + gradient if name in total else gradient
+
+
+def _zero_gradients(p: Problem) -> Named:
+    """Return 0 for each number that a function of complete rows learns, whose names only its pullback knows."""
+    row = np.zeros((1, 1, 1), p.compute)
+    return {name: np.zeros_like(x) for name, x in pull_back(p.normalize, row, row)[2].items()}
 
 
 class Backward:
@@ -532,7 +579,7 @@ class Backward:
             total[items] if where.own else np.zeros((count, *total.shape[1:]), p.compute)
             for where, total in zip(*self.totals, strict=True)
         )
-        collected = ItemGradients(items, arrays, learned, positions)
+        collected = ItemGradients(items, arrays, learned, {}, positions)
         for rows in slices(p.layout.n, self.plan.rows):
             Tile(self, items, rows, collected).run()
         return collected
@@ -558,7 +605,8 @@ class Tile:
         self.dcontext = shared.dcontext[items, rows]
         self.lanes = -(-self.left.shape[1] // LANES) * LANES
         self.statistic = to_lanes(shared.statistic[items, :, rows].swapaxes(1, 2), self.lanes)
-        self.mean: Any = self._mean()
+        self.mean: Any = None if self.kernel.of_rows else self._mean()
+        self.by_function = self._by_function() if self.kernel.of_rows else None
 
     def _lane_row(self, rows: Array) -> Array:
         """Copy (items, t) to (items, 1, lanes)."""
@@ -584,6 +632,22 @@ class Tile:
                 weight = weight + g.sum(1, keepdims=True)
         return np.asarray(total / np.where(weight == 0, 1, weight))
 
+    def _by_function(self) -> tuple[Array, Array]:
+        """Return weights and gradients of logits (items, keys, lanes) by a function of complete rows."""
+        kernel, t = self.kernel, self.left.shape[1]
+        logits = np.full((len(self.left), kernel.p.layout.m, self.lanes), -np.inf, kernel.p.compute)
+        dweights = np.zeros_like(logits)
+        for columns in slices(kernel.p.layout.m, self.shared.plan.columns):
+            block = kernel.logits(self.left, self.items, self.rows, columns)
+            if block is not None:
+                logits[:, columns] = block
+                np.copyto(dweights[:, columns], self._dweights(columns), where=~np.isneginf(block))
+        for some, z, dz in _complete_rows(t, logits, dweights):
+            weights, dlogits, named = pull_back(kernel.p.normalize, z, dz)
+            logits[:, :, some], dweights[:, :, some] = weights.swapaxes(1, 2), dlogits.swapaxes(1, 2)
+            _add(self.collected.normalize, named)
+        return logits, dweights
+
     def _dweights(self, columns: slice) -> Array:
         """Return values . dcontext (items, keys, lanes)."""
         return self.kernel.pairs.dot(self.dcontext, self.kernel.values(self.items, columns))
@@ -600,13 +664,9 @@ class Tile:
         if block is None:
             return
         unseen = np.isneginf(block) if kernel.hides(self.rows, self.lanes) else None
-        weights, g = _weights(kernel, block, self.statistic, columns)
-        dweights = self._dweights(columns)
-        if kernel.near is not None:
-            weights, dweights = self._local_p(columns, weights, dweights, unseen)
+        weights, dlogits = self._step_two(block, columns, unseen)
         if not p.values_are_constant:
             self._collect_values(columns, weights, unseen)
-        dlogits = g * (dweights - self.mean)
         if unseen is not None:
             np.copyto(dlogits, 0, where=unseen)
         if p.bias is not None:
@@ -623,6 +683,17 @@ class Tile:
             self.dright[:, columns] = dright
         else:
             self.dright[:, columns] += dright
+
+    def _step_two(self, block: Array, columns: slice, unseen: Array | None) -> tuple[Array, Array]:
+        """Return weights of a block and gradients of its logits."""
+        if self.by_function is not None:
+            weights, dlogits = self.by_function
+            return weights[:, columns], dlogits[:, columns].copy()
+        weights, g = _weights(self.kernel, block, self.statistic, columns)
+        dweights = self._dweights(columns)
+        if self.kernel.near is not None:
+            weights, dweights = self._local_p(columns, weights, dweights, unseen)
+        return weights, g * (dweights - self.mean)
 
     def _collect_values(self, columns: slice, weights: Array, unseen: Array | None) -> None:
         """Add the product of weights and dcontext to the gradient of the values."""

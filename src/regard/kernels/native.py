@@ -22,6 +22,7 @@ from regard.kernels.pairs import Named, finite
 from regard.kernels.problem import Addresses, Call, Pieces, call, run
 from regard.mask import MaskStep
 from regard.position import ArrayBias, DistanceBias
+from regard.weights import Normalizer, is_softmax, local_p
 
 __all__: list[str] = []
 
@@ -38,8 +39,9 @@ def refusal(p: Problem) -> str:
         return "a score function of the user's"
     if p.score.code not in interface().numbers:
         return f"the score {type(p.score).__name__}, which the library lacks"
-    if p.normalize != "softmax":
-        return f"normalize={p.normalize!r}"
+    if not is_softmax(p.normalize):
+        known = isinstance(p.normalize, str | Normalizer | local_p)
+        return f"normalize={p.normalize!r}" if known else "a normalisation of the user's"
     if p.steps is None:
         return "a mask class of the user's"
     for step in p.steps:
@@ -103,7 +105,7 @@ def lse(statistic: Array) -> Array:
 
 def backward(
     p: Problem, context: Array, statistic: Array, dcontext: Array, threads: int | None = None
-) -> tuple[Array, Array, Array | None, Named, Array | None]:
+) -> tuple[Array, Array, Array | None, Named, Named]:
     """Compute all gradients; that of the bias is added to the bias object, not returned."""
     # Visible non-finite numbers have already made the weights NaN; masked ones must have no influence.
     queries, keys = (finite(x.astype(p.compute, copy=False)) for x in (p.queries, p.keys))
@@ -116,7 +118,7 @@ def backward(
         learned = {name: np.zeros_like(x) for name, x in pairs.learned.items()}
     with np.errstate(all="ignore"):
         dqueries, dkeys, named = pairs.finish(dleft, dright, learned)
-    return dqueries, dkeys, None if p.values_are_constant else dvalues.reshape(p.values.shape), named, None
+    return dqueries, dkeys, None if p.values_are_constant else dvalues.reshape(p.values.shape), named, {}
 
 
 def _run_backward(

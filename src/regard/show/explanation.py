@@ -22,8 +22,9 @@ from regard.show.page import HtmlPage
 from regard.show.page import page as page_of
 from regard.show.page.mechanism import is_readable, mechanism, recomputes, with_words
 from regard.show.page.section import labels as names_of
+from regard.show.steps import normalize_name
 from regard.show.terminal.cells import labels as printable
-from regard.weights import NormalizeLike, local_m
+from regard.weights import NormalizeLike, as_normalize, is_softmax, local_m
 
 __all__ = ["Explanation", "explain"]
 
@@ -182,7 +183,7 @@ class Explanation(InNotebook):
     @property
     def exponential(self) -> bool:
         """Whether weights are exponentials divided by a sum."""
-        return self.normalize == "softmax" or isinstance(self.normalize, local_m)
+        return is_softmax(self.normalize) or isinstance(self.normalize, local_m)
 
     def step(self, name: str | int, row: int | None = None) -> str:
         """Return the text of one step.
@@ -294,9 +295,8 @@ class Explanation(InNotebook):
 
     def __repr__(self) -> str:
         n, m = self.weights.shape
-        step_two = self.normalize if isinstance(self.normalize, str) else type(self.normalize).__name__
         counts = f"{n} {'query' if n == 1 else 'queries'}, {m} {'key' if m == 1 else 'keys'}"
-        return f"Explanation({counts}, {self.score_name}, {step_two})"
+        return f"Explanation({counts}, {self.score_name}, {normalize_name(self.normalize)})"
 
 
 def explain(
@@ -380,7 +380,7 @@ def explain(
     arrays, inputs = _arrays((words, query_weight, key_weight, value_weight), by_keyword)
     check_size(*arrays)
     options: dict[str, Any] = {"score": score, "mask": mask, "scale": scale, "softcap": softcap}
-    options |= {"normalize": normalize, "sink": sink}
+    options |= {"normalize": as_normalize(normalize), "sink": sink}
     attention = attend(*arrays, bias=bias, **options)
     nouns = ("word", "word") if inputs else ("query", "key")
     of_queries, of_keys = (_check.listed("labels", side) for side in (labels, key_labels))

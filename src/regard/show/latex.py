@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regard.scores import ScoreLike, concat, is_builtin
-from regard.show.steps import LETTERS, TEXTS, logit_text, score_text
+from regard.show.steps import LETTERS, logit_text, normalize_text, score_text
 from regard.show.terminal._heatmap import speller
-from regard.weights import local_p
+from regard.weights import local_m, local_p
 
 if TYPE_CHECKING:
     from regard.show.explanation import Explanation
@@ -92,7 +92,7 @@ def _weights(explanation: Explanation, which: tuple[int, int]) -> str:
         position, width = np.broadcast_to(kind.positions, n)[row], _grouped(_short(kind.width / 2))
         gauss = rf"\exp(-(j - {_short(position)})^2 / (2 \cdot {width}^2))"
         return rf"a_j = \operatorname{{softmax}}(z)_j \, {gauss},\; j = 0, 1, \ldots"
-    return f"a = {TEXTS['normalize'][kind if isinstance(kind, str) else 'softmax']['latex']}(z)"
+    return normalize_text("softmax" if isinstance(kind, local_m) else kind, "latex")
 
 
 def _matrix(numbers: ArrayLike, digits: int) -> str:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.scores import Score, ScoreLike, additive, as_score
+from regard.weights import NormalizeLike, entmax, relu, sigmoid
 
 __all__: list[str] = []
 
@@ -86,6 +87,47 @@ def filled(text: str, parts: Mapping[str, str]) -> str:
     for name, part in parts.items():
         text = text.replace(f"{{{name}}}", part)
     return text
+
+
+_OF_ROWS = {  # normalisations that a page does not compute again
+    entmax: {
+        "latex": "a = \\operatorname{entmax}_{{alpha}}(z)",
+        "words": "entmax-{alpha} makes each row sum to 1, and the weakest weights exactly 0",
+    },
+    sigmoid: {
+        "latex": "a_j = 1 / (1 + \\exp(-z_j - {bias}))",
+        "words": "weight = 1 / (1 + exp(-logit - {bias})), for each key alone",
+    },
+    relu: {
+        "latex": "a_j = \\max(z_j, 0) / m",
+        "words": "weight = max(logit, 0) / the number of visible keys, for each key alone",
+    },
+}
+_USERS = {
+    "latex": "a = \\operatorname{normalize}(z)",
+    "words": "weight = {name}(logits), a function of yours",
+}
+
+
+def normalize_name(normalize: NormalizeLike) -> str:
+    """Return the name of a normalisation: of a function its own, of an object that of its class."""
+    if isinstance(normalize, str):
+        return normalize
+    return str(getattr(normalize, "__name__", type(normalize).__name__))
+
+
+def normalize_text(normalize: NormalizeLike, medium: str) -> str:
+    """Return how logits become weights, in LaTeX or in words, for a name or a function of complete rows."""
+    if isinstance(normalize, str):
+        text = str(TEXTS["normalize"][normalize][medium])
+        return f"a = {text}(z)" if medium == "latex" else text
+    parts = {"name": normalize_name(normalize)}
+    if isinstance(normalize, entmax):
+        parts["alpha"] = f"{normalize.alpha:g}"
+    elif isinstance(normalize, sigmoid):
+        fixed, m = normalize.bias, {"latex": "\\log(1 / m)", "words": "log(1 / the number of visible keys)"}
+        parts["bias"] = m[medium] if fixed is None else f"{fixed:g}" if fixed >= 0 else f"({fixed:g})"
+    return filled(_OF_ROWS.get(type(normalize), _USERS)[medium], parts)
 
 
 def logit_text(

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from regard import _check
 from regard.scores import additive, concat, is_builtin
-from regard.show.steps import LETTERS, TEXTS, logit_text, score_text
+from regard.show.steps import LETTERS, TEXTS, logit_text, normalize_text, score_text
 from regard.show.terminal._heatmap import speller, table
 from regard.show.terminal.text import align, cut, display_width, side_by_side, wrap
 from regard.weights import local_m, local_p
@@ -217,7 +217,7 @@ def _weight_words(story: Explanation) -> str:
     if story.sink is not None:
         total = f"the row's sum of exp(logit) and exp({story.sink:g})"
         return f"weight = exp(logit) / {total}, so that each row sums to less than 1 (softmax with a sink)"
-    return str(TEXTS["normalize"][kind]["words"])
+    return normalize_text(kind, "words")
 
 
 def _weights(story: Explanation, _: int) -> list[str]:

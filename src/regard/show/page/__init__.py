@@ -17,7 +17,7 @@ from regard.show.page.importance import Importance
 from regard.show.page.mechanism import fixed, is_readable, recomputes
 from regard.show.page.mechanism import mechanism as of_arrays
 from regard.show.page.section import TokenLabels
-from regard.weights import NormalizeLike
+from regard.weights import NormalizeLike, as_normalize
 
 __all__ = ["HtmlPage", "page"]
 
@@ -96,6 +96,7 @@ def page(
     if not arrays[0].shape[-2] or not arrays[1].shape[-2]:
         named = dict(zip(("queries", "keys", "values"), arrays, strict=True))
         _check.fail("a page needs at least one query and one key", named)
+    normalize = as_normalize(normalize)
     if not is_readable(*arrays) or not recomputes(score, normalize):
         attention = large(*arrays, score=score, mask=mask, scale=scale, softcap=softcap, normalize=normalize)
         shown = sections(attention, query_labels, key_labels)

@@ -22,7 +22,7 @@ from regard.show.page.heads import Layer, group, heads, of_layers, of_model, of_
 from regard.show.page.long_attention import LongAttention, long_section
 from regard.show.page.mechanism import MOST, fits, of_decoder, recorded
 from regard.show.page.section import Section
-from regard.weights import NormalizeLike
+from regard.weights import NormalizeLike, is_softmax
 
 __all__ = ["large", "sections"]
 
@@ -99,7 +99,7 @@ def large(
     if np.prod(queries.shape[:-1]) * keys.shape[-2] <= _DENSE:
         # As `attend` does it, but nothing is recorded.
         return define(prepare(queries, keys, values, score, mask, None, scale, softcap, normalize, None))
-    if normalize != "softmax":
+    if not is_softmax(normalize):
         rule = f'a page of more than {_DENSE:,} weights needs normalize="softmax". Got {normalize!r:.60} instead.'
         _check.fail(rule)
     return LongAttention(queries, keys, score=score, mask=mask, scale=scale, softcap=softcap)
