@@ -11,8 +11,9 @@ from regard.seq2seq.corpus.batching import EncodedPair
 from regard.seq2seq.networks.families import FAMILIES, build
 from regard.seq2seq.networks.inputs.images import ImageInput
 from regard.seq2seq.networks.inputs.vectors import VectorInput
+from regard.seq2seq.networks.normalizing import NORMALIZERS
 from regard.seq2seq.networks.parameters import Parameters
-from regard.seq2seq.networks.recurrent.config import SCORES
+from regard.seq2seq.networks.recurrent.config import LOCAL, SCORES
 from regard.seq2seq.sources import Images
 from regard.seq2seq.sources.text.vocabulary import END, START
 
@@ -75,8 +76,12 @@ STYLES = [
         {"layers": 2, "cell": "lstm", "score": "general"},
         {"encoder_layers": 3},
         {"layers": 2, "encoder_layers": 1, "cell": "lstm"},
-        *({"score": score} for score in SCORES if score not in ("additive", "dot")),
+        *({"score": score} for score in SCORES if score not in ("additive", "dot", "location")),
         {"score": "dot", "decoder": 6},
+        {"score": "location", "positions": 2},  # fewer than the longest source has
+        *({"normalize": name} for name in ("sparsemax", "entmax", "sigmoid", "relu")),
+        *({"normalize": name, "window": 1} for name in LOCAL),
+        {"normalize": "local_p", "window": 2, "score": "location"},
         {"input_feeding": False},
     ]
 ]
@@ -104,6 +109,10 @@ OF_TOKENS = [
 NETWORKS = [
     *OF_TOKENS,
     named(Network("transformer"), "tokens", False),
+    *(
+        named(Network("transformer", None, {"normalize": name}), "tokens", name != "entmax")
+        for name in NORMALIZERS[1:]
+    ),
     *(
         named(Network(family, inputs, options), kind, bool(options))
         for family, options in OF_ARRAYS

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import product
+from functools import partial
+from itertools import count, product
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import oracle
 from numpy.typing import NDArray
 
 from regard.seq2seq.networks.inputs.images import ImageInput
@@ -15,6 +17,7 @@ from regard.seq2seq.networks.recurrent.config import RecurrentConfig
 from regard.seq2seq.networks.transformer.config import TransformerConfig
 
 Array = NDArray[Any]
+Weigh = Callable[[Array], Array]
 
 
 def sigmoid(x: Array) -> Array:
@@ -58,7 +61,7 @@ def recurrent_steps(
     annotations, final = recurrent_encoder(p, config, source)
     start = np.tanh(final @ p["start_weight"] + p["start_bias"]).reshape(config.layers, -1, config.decoder)
     layers = [Layer(config.cell, *states) for states in start]
-    attention = attention_of(p, config.score, annotations, final)
+    attention = attention_of(p, config, annotations, final)
     logits, all_weights, readout = [], [], None
     for token in tokens:
         y = p["target_embedding"][token]
@@ -97,26 +100,60 @@ def recurrent_encoder(p: dict[str, Array], config: RecurrentConfig, source: Arra
 
 
 def attention_of(
-    p: dict[str, Array], score: str, annotations: Array, final: Array
+    p: dict[str, Array], config: RecurrentConfig, annotations: Array, final: Array
 ) -> Callable[[Array], tuple[Array, Array]]:
-    scores = {
-        "additive": lambda s: (
-            np.tanh(s @ p["query_weight"] + annotations @ p["key_weight"]) @ p["attention_vector"]
-        ),
-        "general": lambda s: annotations @ (s @ p["query_weight"]),
-        "dot": lambda s: annotations @ s,
-        "scaled_dot": lambda s: (
-            (annotations @ p["key_weight"]) @ (s @ p["query_weight"]) / p["key_weight"].shape[1] ** 0.5
-        ),
-    }
+    """The attention of each step in turn, from its state."""
+    steps, m = count(), len(annotations)
 
     def attention(state: Array) -> tuple[Array, Array]:
-        if score == "none":
+        if config.score == "none":
             return final, np.zeros(0)
-        weights = softmax(scores[score](state))
+        scores, window, j = scores_of(p, config, annotations, state), config.window, np.arange(m)
+        if config.score == "location":
+            scores = np.where(j < config.positions, scores, -np.inf)
+        if config.normalize == "local_m":
+            scores = np.where(abs(j - next(steps)) <= window, scores, -np.inf)
+        if config.normalize == "local_p":
+            centre = m * sigmoid(np.tanh(state @ p["position_weight"]) @ p["position_vector"])[0]
+            scores = np.where(abs(j - centre) <= window, scores, -np.inf)
+            weights = softmax(scores) * np.exp(-2 * (j - centre) ** 2 / window**2)
+        else:
+            weights = weights_of(config, scores)
         return weights @ annotations, weights
 
     return attention
+
+
+def scores_of(p: dict[str, Array], config: RecurrentConfig, annotations: Array, state: Array) -> Array:
+    if config.score in ("dot", "general"):
+        return np.asarray(annotations @ (state if config.score == "dot" else state @ p["query_weight"]))
+    if config.score == "location":
+        weights = np.zeros((len(state), max(len(annotations), config.positions)))
+        weights[:, : config.positions] = p["location_weight"]
+        return np.asarray(state @ weights[:, : len(annotations)])
+    query, keys = state @ p["query_weight"], annotations @ p["key_weight"]
+    if config.score in ("additive", "concat"):
+        return np.asarray(np.tanh(query + keys) @ p["attention_vector"])
+    if config.score == "cosine":
+        lengths = np.linalg.norm(query) * np.linalg.norm(keys, axis=1)
+        return np.asarray(p["attention_sharpness"] * (keys @ query) / lengths)
+    root = len(query) ** 0.5
+    if config.score == "gaussian":
+        return np.asarray(-((keys - query) ** 2).sum(axis=1) / (2 * root))
+    return np.asarray(keys @ query / root)
+
+
+def weights_of(config: RecurrentConfig | TransformerConfig, scores: Array) -> Array:
+    """Step 2 of each row, by the oracle."""
+    entmax = oracle.softmax if config.alpha == 1 else oracle.entmax(config.alpha)
+    rows: dict[str, oracle.Normalize] = {
+        "sparsemax": oracle.sparsemax,
+        "entmax": entmax,
+        "sigmoid": oracle.sigmoid(),
+        "relu": oracle.relu,
+    }
+    normalize = rows.get(config.normalize, oracle.softmax)
+    return np.apply_along_axis(lambda row: np.array(normalize(row.tolist(), (), 0)), -1, scores)
 
 
 def take_layers(step: SimpleNamespace, extra: Array | float = 0.0) -> Array:
@@ -164,16 +201,16 @@ DECODERS = {"bahdanau": bahdanau, "luong": luong, "conditional": conditional}
 def transformer_steps(
     p: dict[str, Array], config: TransformerConfig, source: Array, tokens: list[int]
 ) -> tuple[Array, Array]:
-    x = transformer_rows(p, config, source)
+    x, weigh = transformer_rows(p, config, source), partial(weights_of, config)
     for i in range(config.encoder_layers):
-        x = encoder_layer(p, f"encoder_{i}_", x, config.heads)
+        x = encoder_layer(p, f"encoder_{i}_", x, config.heads, weigh)
     memory = norm(x, p["encoder_gain"], p["encoder_shift"])
     y = p["target_embedding"][tokens] * config.model_size**0.5 + positions(len(tokens), config.model_size)
     all_weights = []
     for i in range(config.decoder_layers):
         name = f"decoder_{i}_"
-        y = self_block(p, name + "self_", y, config.heads, causal=True)
-        y, weights = source_block(p, name + "source_", y, memory, config.heads)
+        y = self_block(p, name + "self_", y, config.heads, weigh, causal=True)
+        y, weights = source_block(p, name + "source_", y, memory, config.heads, weigh)
         y = hidden_block(p, name + "hidden_", y)
         all_weights.append(weights)
     readouts = norm(y, p["decoder_gain"], p["decoder_shift"])
@@ -197,14 +234,16 @@ def positions(count: int, width: int) -> Array:
     return np.stack([np.sin(angle), np.cos(angle)], axis=-1).reshape(count, width)
 
 
-def heads_of(q: Array, k: Array, v: Array, heads: int, *, causal: bool = False) -> tuple[Array, Array]:
+def heads_of(
+    q: Array, k: Array, v: Array, heads: int, weigh: Weigh = softmax, *, causal: bool = False
+) -> tuple[Array, Array]:
     """Return the joined contexts, and the mean of the weights."""
     contexts, all_weights = [], []
     for part in np.split(np.arange(q.shape[1]), heads):
         scores = q[:, part] @ k[:, part].T / len(part) ** 0.5
         if causal:
             scores = np.where(np.tri(len(q), dtype=bool), scores, -np.inf)
-        all_weights.append(softmax(scores))
+        all_weights.append(weigh(scores))
         contexts.append(all_weights[-1] @ v[:, part])
     return np.hstack(contexts), np.mean(all_weights, axis=0)
 
@@ -213,14 +252,18 @@ def normalised(p: dict[str, Array], name: str, x: Array) -> Array:
     return norm(x, p[name + "gain"], p[name + "shift"])
 
 
-def self_block(p: dict[str, Array], name: str, x: Array, heads: int, *, causal: bool = False) -> Array:
+def self_block(
+    p: dict[str, Array], name: str, x: Array, heads: int, weigh: Weigh = softmax, *, causal: bool = False
+) -> Array:
     q, k, v = np.split(normalised(p, name, x) @ p[name + "in"], 3, axis=1)
-    return np.asarray(x + heads_of(q, k, v, heads, causal=causal)[0] @ p[name + "out"])
+    return np.asarray(x + heads_of(q, k, v, heads, weigh, causal=causal)[0] @ p[name + "out"])
 
 
-def source_block(p: dict[str, Array], name: str, x: Array, memory: Array, heads: int) -> tuple[Array, Array]:
+def source_block(
+    p: dict[str, Array], name: str, x: Array, memory: Array, heads: int, weigh: Weigh
+) -> tuple[Array, Array]:
     k, v = np.split(memory @ p[name + "keys"], 2, axis=1)
-    context, weights = heads_of(normalised(p, name, x) @ p[name + "in"], k, v, heads)
+    context, weights = heads_of(normalised(p, name, x) @ p[name + "in"], k, v, heads, weigh)
     return x + context @ p[name + "out"], weights
 
 
@@ -229,8 +272,8 @@ def hidden_block(p: dict[str, Array], name: str, x: Array) -> Array:
     return np.asarray(x + inner @ p[name + "out"] + p[name + "out_bias"])
 
 
-def encoder_layer(p: dict[str, Array], name: str, x: Array, heads: int) -> Array:
-    return hidden_block(p, name + "hidden_", self_block(p, name + "self_", x, heads))
+def encoder_layer(p: dict[str, Array], name: str, x: Array, heads: int, weigh: Weigh = softmax) -> Array:
+    return hidden_block(p, name + "hidden_", self_block(p, name + "self_", x, heads, weigh))
 
 
 def vectors(p: dict[str, Array], source: Array) -> Array:

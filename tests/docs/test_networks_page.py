@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from regard.seq2seq.networks.inputs.base import Input
 from regard.seq2seq.networks.inputs.images import ImageInput
 from regard.seq2seq.networks.inputs.vectors import VectorInput
-from regard.seq2seq.networks.recurrent.config import RecurrentConfig
+from regard.seq2seq.networks.normalizing import NORMALIZERS
+from regard.seq2seq.networks.recurrent.config import LOCAL, SCORES, RecurrentConfig
 from regard.seq2seq.networks.recurrent.network import RecurrentNetwork
 from regard.seq2seq.networks.transformer.config import TransformerConfig
 from regard.seq2seq.networks.transformer.network import TransformerNetwork
@@ -52,13 +53,21 @@ CONFIGS: list[Config] = [
     *(
         recurrent(score=score, style=style, cell=cell)
         for score, style, cell in product(
-            ("additive", "general", "dot", "scaled_dot", "none"),
+            (*SCORES, "none"),
             ("conditional", "bahdanau", "luong"),
             ("gru", "lstm"),
         )
     ),
     *(recurrent(style=style, layers=2) for style in ("conditional", "bahdanau", "luong")),
     recurrent(style="luong", input_feeding=False),
+    recurrent(score="location", positions=3),
+    *(recurrent(normalize=name, score="cosine") for name in NORMALIZERS[1:]),
+    *(
+        recurrent(normalize=name, window=2, style=style)
+        for name, style in product(LOCAL, ("luong", "bahdanau"))
+    ),
+    *(transformer(normalize=name) for name in NORMALIZERS[1:]),
+    transformer(normalize="entmax", alpha=1.2),
     recurrent(cell="lstm", layers=3, encoder_layers=2),
     *(recurrent(inputs, encoder_layers=2) for inputs in INPUTS[1:]),
     recurrent(SET, encoder=48, encoder_layers=1),  # three heads

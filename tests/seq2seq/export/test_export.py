@@ -24,6 +24,7 @@ from regard.seq2seq.decoding.restrictions import Restricted, Restrictions, repet
 from regard.seq2seq.evaluation.held_out import as_held_out
 from regard.seq2seq.export import folder as files
 from regard.seq2seq.export.comparison import TOLERANCE, allowed, compare
+from regard.seq2seq.export.conversion import check_exportable
 from regard.seq2seq.export.folder import FILES, OF_ARRAYS, copied, drafted, export
 from regard.seq2seq.networks.families import build
 from regard.seq2seq.networks.recurrent.config import RecurrentConfig
@@ -739,6 +740,22 @@ def test_a_missing_package_is_named_before_any_work(
     told = refused([str(run), "--onnx", str(tmp_path / "app")], capsys)
     assert told == f'exporting needs {missing}: pip install "regard[onnx]"'
     assert not (tmp_path / "app").exists()
+
+
+@pytest.mark.parametrize(
+    ("family", "network", "got"),
+    [
+        ("recurrent", {"normalize": "local_p"}, "score=additive, normalize=local_p"),
+        ("recurrent", {"score": "cosine"}, "score=cosine, normalize=softmax"),
+        ("transformer", {"normalize": "entmax"}, "score=scaled_dot, normalize=entmax"),
+    ],
+)
+def test_other_scores_and_normalizations_are_refused(family: str, network: dict[str, Any], got: str) -> None:
+    model = Seq2Seq(family=family, network=network, epochs=1).fit(["a", "b"] * 2, ["c", "d"] * 2)
+    with pytest.raises(
+        ValueError, match=f"the graphs of a step have the softmax, .* This network has {got}\\."
+    ):
+        check_exportable(model.model, without_extras=False)
 
 
 @pytest.mark.slow

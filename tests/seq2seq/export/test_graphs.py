@@ -12,11 +12,12 @@ from exported import Halves
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from regard.seq2seq.export.recurrent import SCORES
 from regard.seq2seq.networks.families import build
 from regard.seq2seq.networks.inputs.base import Input
 from regard.seq2seq.networks.inputs.images import ImageInput
 from regard.seq2seq.networks.inputs.vectors import VectorInput
-from regard.seq2seq.networks.recurrent.config import SCORES, RecurrentConfig
+from regard.seq2seq.networks.recurrent.config import RecurrentConfig
 from regard.seq2seq.networks.transformer.config import TransformerConfig
 
 onnx = pytest.importorskip("onnx", reason="exports are tested with onnx")
@@ -73,7 +74,7 @@ INPUTS: list[Input] = [
 CONFIGS: list[Config] = [
     *(
         recurrent(score=score, style=style, cell=cell)
-        for score, style, cell in product((*SCORES, "none"), STYLES, CELLS)
+        for score, style, cell in product(SCORES, STYLES, CELLS)
     ),
     *(recurrent(style=style, layers=2) for style in STYLES),
     recurrent(style="luong", input_feeding=False),
@@ -280,7 +281,7 @@ def cases(draw: Any) -> tuple[Config, Array, Array, Array]:
             encoder_layers=draw(st.integers(1, 3)), decoder_layers=draw(st.integers(1, 3)),
         )  # fmt: skip
     else:
-        score, encoder = draw(st.sampled_from([*SCORES, "none"])), draw(size)
+        score, encoder = draw(st.sampled_from(SCORES)), draw(size)
         config = RecurrentConfig(
             tokens, draw(st.integers(5, 20)), inputs=read,
             embedding=draw(size), encoder=encoder, decoder=2 * encoder if score == "dot" else draw(size),

@@ -12,6 +12,7 @@ from network_formulas import recurrent_steps, softmax, transformer_steps
 from regard.seq2seq import Seq2Seq
 from regard.seq2seq.networks.parameters import Parameters
 from regard.seq2seq.sources.text.vocabulary import END, START
+from regard.show.page.mechanism import of_decoder
 
 TRANSFORMER = {"model_size": 8, "heads": 2, "feedforward_size": 12, "encoder_layers": 2, "decoder_layers": 3}
 PAIRS = ["one two", "two", "three one", "two three one"], ["un deux", "deux", "trois un", "deux trois un"]
@@ -20,7 +21,7 @@ SIZES = {"embedding": 8, "encoder": 6, "decoder": 12, "attention": 5}
 
 def trained(**network: object) -> Seq2Seq:
     sizes = dict(SIZES)
-    if network.get("score") in ("dot", "general"):
+    if network.get("score") in ("dot", "general", "location"):
         del sizes["attention"]
     return Seq2Seq(network=sizes | network, epochs=2).fit(*PAIRS)
 
@@ -155,6 +156,29 @@ def test_a_recurrent_decoder_is_opened_to_the_words_that_it_predicts(
             np.isclose(steps.states, each).all(axis=1).any()
             for each in (steps.after, np.roll(steps.after, 1, 0))
         )
+
+
+@pytest.mark.parametrize(
+    ("options", "kind"),
+    [
+        ({"normalize": "sparsemax", "score": "cosine"}, "options"),
+        ({"normalize": "entmax", "score": "gaussian"}, "options"),
+        ({"normalize": "entmax", "alpha": 1.25}, "given"),
+        ({"normalize": "sigmoid", "score": "concat"}, "given"),
+        ({"normalize": "local_m", "window": 1}, "given"),
+        ({"normalize": "local_p", "window": 2, "style": "luong"}, "given"),
+        ({"score": "location", "positions": 3}, "options"),
+    ],
+)
+def test_other_scores_and_normalizations_are_opened(options: dict[str, Any], kind: str) -> None:
+    """A page computes those that it has, and shows the numbers of the others."""
+    model = trained(**options)
+    p, (source, target) = exact(model), ("three two one", "deux un trois")
+    (translation,) = model.align([source], [target])
+    steps, (ids, before) = model.decoder_steps(translation), read_ids(model, source, target)
+    _, weights = recurrent_steps(p, model.network.config, ids, before[:-1])
+    np.testing.assert_allclose(steps.attend().weights, weights, atol=1e-12)
+    assert kind in of_decoder(steps).data
 
 
 @pytest.mark.slow

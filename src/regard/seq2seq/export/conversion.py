@@ -18,7 +18,12 @@ __all__ = ["check_exportable", "graphs", "network_alone"]
 
 
 def check_exportable(model: Model[Network], *, without_extras: bool) -> None:
-    """Raise ValueError for a model with extras, which ONNX files can't hold, unless they are left out."""
+    """Raise ValueError for a network without graphs, and for extras, which ONNX files can't hold, unless left out."""
+    c = model.network.config
+    score, known = getattr(c, "score", "scaled_dot"), recurrent.SCORES
+    if c.normalize != "softmax" or score not in known:
+        rule = f"the graphs of a step have the softmax, and as scores {', '.join(known)}."
+        _check.fail(f"{rule} This network has score={score}, normalize={c.normalize}.")
     if model.extras and not without_extras:
         names = " and ".join(name.replace("_", " ") for name in model.extras)
         rule = f"a model is exported without its extras, and this one has {names}."

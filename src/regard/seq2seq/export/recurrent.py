@@ -20,9 +20,11 @@ from regard.seq2seq.networks.recurrent.cells import GATES, layer, parts
 from regard.seq2seq.networks.recurrent.config import RecurrentConfig
 from regard.seq2seq.networks.recurrent.step import enter, leave, step
 
-__all__ = ["encoder", "step_graph"]
+__all__ = ["SCORES", "encoder", "step_graph"]
 
 Array = NDArray[Any]
+
+SCORES = ("additive", "concat", "general", "dot", "scaled_dot", "none")  # those that have nodes
 
 # The gates of a cell in the order of ONNX: update, reset, candidate; input, output, forget, candidate.
 _ORDER = {"gru": (1, 0, 2), "lstm": (0, 3, 1, 2)}
@@ -141,7 +143,7 @@ class GraphOps(Graph):
         new = self.add(kept, self.multiply(self.node("Sigmoid", enter), self.node("Tanh", candidate)))
         return self.multiply(self.node("Sigmoid", leave), self.node("Tanh", new)), new
 
-    def attend(self, query: str) -> tuple[str, str]:
+    def attend(self, query: str, predicted: str | None = None) -> tuple[str, str]:
         """Return contexts (R, C) and weights (R, T) of queries (R, ...); without attention, the last states."""
         if not self.c.attends:
             return self.squeezed(self.memory, 1), ""
@@ -150,7 +152,7 @@ class GraphOps(Graph):
         return self.squeezed(context, 1), weights
 
     def _scores(self, query: str) -> str:
-        if self.c.score == "additive":
+        if self.c.perceptron:
             both = self.node("Tanh", self.add(self.unsqueezed(query, 1), self.keys))
             vector = self.parameter("attention_vector", self.p["attention_vector"][:, None])
             return self.squeezed(self.node("MatMul", both, vector), 2)

@@ -11,6 +11,7 @@ from regard._display import Displayed
 from regard.context import Attention, attend
 from regard.mask import Mask
 from regard.scores import ScoreLike
+from regard.weights import NormalizeLike
 
 __all__ = ["DecoderAttention"]
 
@@ -28,7 +29,7 @@ class DecoderAttention(Displayed):
     transformer's self-attention, those that the decoder read; `states` (n, D): what attends at each step: the state
     that `style` says, or a transformer's vectors after normalisation; `query_weight` (D, A) or None: makes queries of
     states, which else are the queries; `keys` (m, A): projected once for all steps; `values` (m, e): the annotations,
-    or what `value_weight` makes of them; `score`: of queries and keys.
+    or what `value_weight` makes of them; `score`: of queries and keys; `normalize`: step 2, query i of which is step i.
 
     `style`: that of a recurrent decoder, which says when it attends, or "transformer"; `annotations` (m, C): what keys
     and values are made of; `key_weight` (C, A), `value_weight` (C, e): the matrices that make them, None where keys or
@@ -52,6 +53,7 @@ class DecoderAttention(Displayed):
     after: Array | None = None
     readouts: Array | None = None
     predicted: Predicted = ()
+    normalize: NormalizeLike = "softmax"
 
     view = "steps"
 
@@ -62,4 +64,5 @@ class DecoderAttention(Displayed):
 
     def attend(self) -> Attention:
         """Return the attention of all steps; of a recurrent network, its weights are the translation's alignment."""
-        return attend(self.queries, self.keys, self.values, score=self.score, mask=self.mask)
+        options: dict[str, Any] = {"score": self.score, "mask": self.mask, "normalize": self.normalize}
+        return attend(self.queries, self.keys, self.values, **options)

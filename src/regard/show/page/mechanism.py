@@ -16,6 +16,7 @@ from regard.mask import MaskLike, as_mask, causal, window
 from regard.scores import ScoreLike, as_score, is_builtin
 from regard.show.page.section import Section, as_text, labels, packed, readable, weight_faults
 from regard.show.steps import TEXTS, shown_name
+from regard.weights import NormalizeLike, as_normalize
 
 __all__ = ["decoder", "mechanism", "of_decoder", "recorded", "with_words"]
 
@@ -56,6 +57,10 @@ class AnySteps(Protocol):
     @property
     def queries(self) -> Array:
         """The queries (n, A)."""
+
+    @property
+    def normalize(self) -> NormalizeLike:
+        """Step 2, query i of which is step i."""
 
     @property
     def keys(self) -> Array:
@@ -252,23 +257,26 @@ def of_decoder(steps: AnySteps, *, row: int = 0, title: str = "", with_weight: b
     n, m = len(queries), len(steps.keys)
     if max(n, m) > LARGEST:
         _check.fail(f"a page shows the steps of up to {LARGEST} tokens: here are {n} and {m}")
+    rows, columns = labels(names[0], n, "step"), labels(names[1], m, "source")
+    title = title or TEXTS["real"]["title"]
+    if not recomputes(steps.score, as_normalize(steps.normalize)):
+        return recorded(steps.attend(), query_labels=rows, key_labels=columns, title=title)
     names_of = ["states", "query_weight" if with_weight else "queries", "keys", "values"]
     # The matrices of a head are small beside those of a recurrent network.
     names_of += ["key_weight", "value_weight"] if steps.style == "transformer" else []
     arrays = {name: getattr(steps, name) for name in names_of}
-    rows, columns = labels(names[0], n, "step"), labels(names[1], m, "source")
     data = {
         "anchor": "trained",
         "packed": {name: packed(array) for name, array in arrays.items() if array is not None},
         "query_labels": rows,
         "key_labels": columns,
         "row": _check.integer("row", row, most=n - 1),
-        "options": _options(None, None, "softmax", _mask(steps.mask, n, m))
+        "options": _options(None, None, str(as_normalize(steps.normalize)), _mask(steps.mask, n, m))
         | _score(steps.score, queries.shape[1], steps.keys.shape[1]),
     }
     return Section(
         "mechanism",
-        title or TEXTS["real"]["title"],
+        title,
         data,
         text=as_text(steps.attend().weights, rows, columns),
         needs=_picture(n, m),

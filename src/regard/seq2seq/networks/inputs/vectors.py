@@ -105,7 +105,7 @@ class VectorInput(Input):
         heads = _heads(x.shape[1])
         backs: list[Back] = []
         for block in _blocks(p):
-            attend = self_attention(MultiHeadAttention(padding, padding, heads, visible))
+            attend = self_attention(MultiHeadAttention(padding, padding, heads, visible, "softmax"))
             x, self_back = attention_block(p, block + "self_", x, attend, drop)
             x, hidden_back = feed_forward_block(p, block + "hidden_", x, drop)
             backs += [self_back, hidden_back]

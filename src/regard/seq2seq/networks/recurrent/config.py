@@ -13,12 +13,14 @@ from regard import _check
 from regard.seq2seq.networks.inputs.base import Input
 from regard.seq2seq.networks.inputs.kinds import check_source
 from regard.seq2seq.networks.inputs.tokens import TokenInput
+from regard.seq2seq.networks.normalizing import alpha_option, normalize_option
 from regard.seq2seq.networks.options import check_fields, option, size
 from regard.seq2seq.networks.recurrent.cells import GATES, layer, parts
 
-__all__ = ["SCORES", "RecurrentConfig"]
+__all__ = ["LOCAL", "SCORES", "RecurrentConfig"]
 
-SCORES = ("additive", "general", "dot", "scaled_dot")
+SCORES = ("additive", "general", "dot", "scaled_dot", "concat", "cosine", "gaussian", "location")
+LOCAL = ("local_m", "local_p")
 
 _MOST = 32  # layers: an untrusted file may ask for anything
 
@@ -41,9 +43,18 @@ class RecurrentConfig:
         State of the decoder.
     attention : int
         Size in which decoder states and annotations are compared.
-    score : {"additive", "general", "dot", "scaled_dot", "none"}
+    score : {"additive", "general", "dot", "scaled_dot", "concat", "cosine", "gaussian", "location", "none"}
         The score function, see `regard.seq2seq.networks.recurrent.attention`. With "none" there is no attention: the
         decoder reads the last states of the encoder only.
+    normalize : {"softmax", "sparsemax", "entmax", "sigmoid", "relu", "local_m", "local_p"}
+        Step 2, see `regard.weights`. local_m centres the window on the source position of the step's number, local_p on
+        one that the decoder's state predicts.
+    alpha : float
+        That of entmax.
+    window : int
+        With local_m and local_p, the positions on either side of the centre that are visible.
+    positions : int
+        With the score "location", the source positions that have a weight; later ones are not visible.
     style : {"conditional", "bahdanau", "luong"}
         Whether the decoder attends between two halves of a step, before each step, or after it; see
         `regard.seq2seq.networks.recurrent.step`.
@@ -88,6 +99,10 @@ class RecurrentConfig:
         refused=(-1, "at least 0"),
     )
     score: str = option("score function", "additive", choices=("none", *SCORES), example="general")
+    normalize: str = normalize_option(*LOCAL)
+    alpha: float = alpha_option()
+    window: int = option("with local_m and local_p: positions on either side of the centre", 10, example=2)
+    positions: int = option("with score=location: source positions that have a weight", 64, example=3)
     style: str = option(
         "when the decoder attends: within a step, before it, or after it",
         "conditional",
@@ -137,12 +152,22 @@ class RecurrentConfig:
     @property
     def projects_keys(self) -> bool:
         """Whether the annotations are projected before they are compared; else they are the keys themselves."""
-        return self.score in ("additive", "scaled_dot")
+        return self.perceptron or self.score in ("scaled_dot", "cosine", "gaussian")
+
+    @property
+    def perceptron(self) -> bool:
+        """Whether the score is a perceptron: concat is one whose matrix is split."""
+        return self.score in ("additive", "concat")
 
     @property
     def projects_queries(self) -> bool:
         """Whether decoder states are projected before they are compared; else they are the queries themselves."""
         return self.projects_keys or self.score == "general"
+
+    @property
+    def predicts(self) -> bool:
+        """Whether a decoder state predicts the position around which it attends."""
+        return self.attends and self.normalize == "local_p"
 
     @property
     def feeds(self) -> bool:
@@ -151,8 +176,8 @@ class RecurrentConfig:
 
     @property
     def fused(self) -> bool:
-        """Whether the library has all decoder steps in one call: one layer of GRUs, additive attention."""
-        plain = self.cell == "gru" and self.layers == 1 and self.score == "additive"
+        """Whether the library has all decoder steps in one call: one layer of GRUs, a softmax of additive scores."""
+        plain = self.cell == "gru" and self.layers == 1 and self.perceptron and self.normalize == "softmax"
         return plain and self.style in ("bahdanau", "conditional")
 
     @property
@@ -170,7 +195,14 @@ class RecurrentConfig:
     def unused_options(self) -> dict[str, str]:
         """The options that have no effect with the others, each with its requirement."""
         needs = {
-            "attention": (self.projects_keys, "a score that projects states: additive or scaled_dot"),
+            "attention": (
+                self.projects_keys or self.predicts,
+                "a score that projects states, such as additive",
+            ),
+            "normalize": (self.attends, "a score"),
+            "alpha": (self.normalize == "entmax", "normalize=entmax"),
+            "window": (self.normalize in LOCAL, "normalize=local_m or local_p"),
+            "positions": (self.score == "location", "the score location"),
             "input_feeding": (self.style == "luong", "the style luong"),
             "encoder_layers": (self.input.layered, "a source of tokens or vectors"),
         }
@@ -204,12 +236,15 @@ class RecurrentConfig:
 
     def _attention(self) -> Shapes:
         a, d, c = self.attention, self.decoder, 2 * self.encoder
-        projections: Shapes = {"key_weight": (c, a), "query_weight": (d, a)}
-        if self.score == "additive":
-            return projections | {"attention_vector": (a,)}
-        if self.score == "scaled_dot":
-            return projections
-        return {"query_weight": (d, c)} if self.score == "general" else {}
+        shapes: Shapes = {"key_weight": (c, a), "query_weight": (d, a)} if self.projects_keys else {}
+        learned: dict[str, Shapes] = {
+            "general": {"query_weight": (d, c)},
+            **{name: {"attention_vector": (a,)} for name in ("additive", "concat")},
+            "cosine": {"attention_sharpness": (1,)},
+            "location": {"location_weight": (d, self.positions)},
+        }
+        shapes |= learned.get(self.score, {})
+        return shapes | ({"position_weight": (d, a), "position_vector": (a, 1)} if self.predicts else {})
 
     def _decoder(self) -> Shapes:
         e, d, c, gates = self.embedding, self.decoder, 2 * self.encoder, GATES[self.cell] * self.decoder

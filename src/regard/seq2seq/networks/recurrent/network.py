@@ -24,6 +24,9 @@ __all__ = ["RecurrentNetwork"]
 Array = NDArray[Any]
 
 
+_SHARPNESS = 8.0  # of a cosine at first: the weights of the best and the worst key differ by up to e^16
+
+
 class RecurrentNetwork:
     """A recurrent encoder-decoder with the readout's output matrix tied to the target embedding.
 
@@ -47,6 +50,8 @@ class RecurrentNetwork:
             initial = self.config.input.initialize(name, parameter.shape, rng)
             if initial is not None:
                 parameter[...] = initial
+            elif name == "attention_sharpness":
+                parameter[...] = _SHARPNESS
             elif name.endswith(("gain", "shift")):
                 parameter[...] = name.endswith("gain")
             elif name == "source_embedding":

@@ -19,7 +19,7 @@ from regard._layout import as_rows
 from regard.kernels.matrix import multiply, multiply_and_sum
 from regard.nn import gru_step, lstm_step
 from regard.seq2seq.networks.padding import append_identity
-from regard.seq2seq.networks.recurrent.attention import Encoded, attend_once, score
+from regard.seq2seq.networks.recurrent.attention import LEARNED, Encoded, Place, attend_once, options
 from regard.seq2seq.networks.recurrent.config import RecurrentConfig
 
 __all__ = ["Forward", "Node", "Ops", "Taped"]
@@ -40,15 +40,18 @@ class Ops(Protocol[V]):
     def cell(self, inputs: V, hidden: V, *memory: V) -> tuple[V, ...]:
         """Return a layer's memory after a step: the state and, of an LSTM, its cell; gates are of inputs + hidden."""
 
-    def attend(self, query: V) -> tuple[V, Any]:
-        """Return the context and weights of a query; without attention, the encoder's last states are the context."""
+    def attend(self, query: V, predicted: V | None = None) -> tuple[V, Any]:
+        """Return the context and weights of a query; without attention, the encoder's last states are the context.
+
+        `predicted` (..., 1): what the centre of its window is made of, with local_p.
+        """
 
 
 class Forward:
-    """The operations on arrays (B, k, ...), without gradients."""
+    """The operations on arrays (B, k, ...), without gradients; `number`: that of the step, from 0."""
 
-    def __init__(self, p: Mapping[str, Array], c: RecurrentConfig, source: Encoded) -> None:
-        self.p, self.c, self.source = p, c, source
+    def __init__(self, p: Mapping[str, Array], c: RecurrentConfig, source: Encoded, number: int = 0) -> None:
+        self.p, self.c, self.source, self.number = p, c, source, number
 
     def linear(
         self,
@@ -72,9 +75,9 @@ class Forward:
         """Return a layer's memory after a step."""
         return _cell(inputs, hidden, *memory)[0]
 
-    def attend(self, query: Array) -> tuple[Array, Array]:
+    def attend(self, query: Array, predicted: Array | None = None) -> tuple[Array, Array]:
         """Return contexts (B, k, C) and weights (B, k, T) of queries (B, k, ...)."""
-        return attend_once(self.p, self.c, self.source, query)
+        return attend_once(self.p, self.c, self.source, query, Place(self.number, predicted))
 
 
 def _cell(inputs: Array, hidden: Array, *memory: Array) -> tuple[tuple[Array, ...], Callable[..., Any]]:
@@ -128,6 +131,7 @@ class Taped:
         self.p, self.c, self.source, self.with_weights = p, c, source, c.attends and with_weights
         self.forward = Forward(p, c, source)
         self.start, self.keys, self.values, self.final = map(Node, source[:4])
+        self.taken = 0  # steps
         self.tape: list[Callable[[Taped], None]] = []
         self.uses: dict[tuple[str, str | None], list[tuple[Array, Array]]] = {}
         self.g: Named = {}
@@ -172,15 +176,17 @@ class Taped:
         self.tape.append(back)
         return nodes
 
-    def attend(self, query: Node) -> tuple[Node, Node | None]:
+    def attend(self, query: Node, predicted: Node | None = None) -> tuple[Node, Node | None]:
         """Return the context (B, C) of a query, and the weights (B, T) if they are requested."""
         if not self.c.attends:
             return self.final, None
         size = self.source.values.shape[-1]
         # The weighted sum of an identity's rows is the weights, and their gradient comes back as any value's.
         values = append_identity(self.source.values) if self.with_weights else self.source.values
-        mask, of_score = self.source.mask(), score(self.p, self.c)
-        both, pull = attention_vjp(query.value[:, None], self.source.keys, values, score=of_score, mask=mask)
+        place = Place(self.taken, None if predicted is None else predicted.value[:, None])
+        chosen = options(self.p, self.c, self.source, place)
+        self.taken += 1
+        both, pull = attention_vjp(query.value[:, None], self.source.keys, values, **chosen)
         context = Node(both[:, 0, :size])
         weights = Node(both[:, 0, size:]) if self.with_weights else None
 
@@ -190,8 +196,18 @@ class Taped:
             query.add(gradients.queries[:, 0])
             ops.keys.add(gradients.keys)
             ops.values.add(gradients.values[..., :size])
-            if "vector" in gradients.score:
-                ops._add("attention_vector", gradients.score["vector"])
+            if predicted is not None:
+                share = (
+                    chosen["normalize"].positions[:, 0] / ops.source.lengths
+                )  # a sigmoid of the prediction
+                slope = share * (1 - share) * ops.source.lengths
+                predicted.add(
+                    (gradients.normalize["positions"][:, 0] * slope)[:, None].astype(predicted.value.dtype)
+                )
+            for name, gradient in gradients.score.items():
+                if name in LEARNED:
+                    parameter = ops.p[LEARNED[name]]
+                    ops._add(LEARNED[name], gradient[..., : parameter.shape[-1]])
 
         self.tape.append(back)
         return context, weights

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard._einsum import einsum
+from regard.weights import softmax
 
 __all__ = ["posterior"]
 
@@ -36,7 +37,8 @@ def posterior(
 
     `partial_sum` (B, k, E): the sum in the readout without the context's part; `annotations` (B, T, C): the
     annotations of the source; `weights` (B, k, T): the attention weights before the tokens were known; `tokens` (B,
-    k): the tokens that followed. Returns array (B, k, T): rows sum to 1; 0 where the attention weight is 0.
+    k): the tokens that followed. Returns array (B, k, T): rows sum to 1, or to 0 without attention weights; 0 where
+    the attention weight is 0.
 
     Shankar and Sarawagi 2019, "Posterior Attention Models for Sequence to Sequence Learning".
     """
@@ -48,6 +50,4 @@ def posterior(
     logits = einsum("ne,ne->n", readout, p["target_embedding"][token]) + p["output_bias"][token]
     logs = np.full_like(weights, -np.inf)
     logs[at] = np.log(weights[at]) + logits
-    shares = np.exp(logs - logs.max(axis=-1, keepdims=True))
-    normalized: Array = shares / shares.sum(axis=-1, keepdims=True)
-    return normalized
+    return softmax(logs)

@@ -85,7 +85,11 @@ def top(c: RecurrentConfig, memory: Sequence[V]) -> V:
 
 def _attend(ops: Ops[V], c: RecurrentConfig, memory: Sequence[V]) -> tuple[V, Any]:
     state = top(c, memory)
-    return ops.attend(ops.linear((state, "query_weight")) if c.projects_queries else state)
+    query = ops.linear((state, "query_weight")) if c.projects_queries else state
+    if not c.predicts:
+        return ops.attend(query)
+    hidden = ops.linear((state, "position_weight"), squash=True)
+    return ops.attend(query, ops.linear((hidden, "position_vector")))
 
 
 def _layers(ops: Ops[V], c: RecurrentConfig, gates: V, memory: Sequence[V]) -> list[V]:

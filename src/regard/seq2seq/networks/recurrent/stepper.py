@@ -53,6 +53,7 @@ class RecurrentStepper(Stepper):
         start = np.repeat(encoded.start[:, None], width, axis=1)  # (B, k, S)
         self.memory = tuple(np.split(start, c.layers * parts(c.cell), axis=-1))
         self.readout: Array | None = None  # of the step before, where the next one reads it
+        self.taken = 0  # steps
         self.output = OutputLayer(p)
         self.last: _Last | None = None
 
@@ -76,13 +77,14 @@ class RecurrentStepper(Stepper):
         embedding, ops = self.p["target_embedding"][tokens], self._operations()
         done = step(ops, self.c, enter(ops, embedding), self.memory, self.readout)
         self.memory = done.memory
+        self.taken += 1
         readout = leave(ops, self.c, embedding, done.state, done.context)
         if self.c.feeds:
             self.readout = readout
         return readout, done.weights
 
     def _operations(self) -> Forward:
-        return Forward(self.p, self.c, self.encoded)
+        return Forward(self.p, self.c, self.encoded, self.taken)
 
     def posterior(self, tokens: Ids) -> Array:
         """Return the posterior attention (B, k, T) of the last step, given the tokens (B, k) that followed it."""

@@ -9,6 +9,7 @@ from regard import _check
 from regard.seq2seq.networks.inputs.base import Input
 from regard.seq2seq.networks.inputs.kinds import check_source
 from regard.seq2seq.networks.inputs.tokens import TokenInput
+from regard.seq2seq.networks.normalizing import alpha_option, normalize_option
 from regard.seq2seq.networks.options import check_fields, option, size
 
 __all__ = ["TransformerConfig"]
@@ -37,6 +38,10 @@ class TransformerConfig:
     alignment_layer : int
         The decoder layer, counted from 1, whose cross-attention is the alignment. By default (0) it is the one before
         the last, which aligns best (Garg et al. 2019, section 4.2), or the only one.
+    normalize : {"softmax", "sparsemax", "entmax", "sigmoid", "relu"}
+        Step 2 of each attention, see `regard.weights`.
+    alpha : float
+        That of entmax.
     inputs : Input, optional
         What a network reads instead of tokens. The vectors of a set and the cells of a picture get
         no positional encoding (those of a picture have learned positions of their own).
@@ -71,6 +76,8 @@ class TransformerConfig:
         example=1,
         refused=(-1, "at least 0"),
     )
+    normalize: str = normalize_option()
+    alpha: float = alpha_option()
     inputs: Input | None = None
 
     # how sizes and options of training are chosen by default, see `regard.seq2seq.training.defaults`
@@ -78,7 +85,6 @@ class TransformerConfig:
     training: ClassVar[dict[str, float]] = {"learning_rate": 1e-3, "dropout": 0.1}
     short_training: ClassVar = (2_000, 2.5)  # a step takes eight times as long
     attends: ClassVar = True
-    unused_options: ClassVar[dict[str, str]] = {}  # options without effect: none
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -92,6 +98,11 @@ class TransformerConfig:
                 f"alignment_layer must be at most decoder_layers = {self.decoder_layers}. "
                 f"Got {self.alignment_layer} instead."
             )
+
+    @property
+    def unused_options(self) -> dict[str, str]:
+        """The options that have no effect with the others, each with its requirement."""
+        return {} if self.normalize == "entmax" else {"alpha": "normalize=entmax"}
 
     @property
     def aligned(self) -> int:

@@ -16,6 +16,7 @@ from regard.mask import causal
 from regard.nn import layer_norm
 from regard.seq2seq.corpus.batching import source_batch
 from regard.seq2seq.networks.attended import DecoderAttention, Predicted
+from regard.seq2seq.networks.normalizing import normalizer
 from regard.seq2seq.networks.padding import Padding, split_heads
 from regard.seq2seq.networks.transformer.layers import no_dropout
 from regard.seq2seq.networks.transformer.network import TransformerNetwork
@@ -57,13 +58,13 @@ def head_weights(
     the n + 2 ids of the target, from START to END. Returns `encoder`, `decoder`, `source` (L, h, m, m), (L, h, n, n),
     (L, h, n, m): as in `Heads`.
     """
-    p, heads, n = network.parameters, network.config.heads, len(target) - 2
+    p, n = network.parameters, len(target) - 2
     column, length = source_batch([source])
     over, at = Padding(length), Padding(np.array([len(target) - 1]))
     with record() as encoder:
         memory, _ = encode(p, network.config, column, over, no_dropout)
     with record() as decoder:  # one step more than there are tokens: END
-        decode(p, np.array(target[:-1]), at, memory, over, no_dropout, heads=heads)
+        decode(p, network.config, np.array(target[:-1]), at, memory, over, no_dropout)
     to_target, to_source = (_stacked(decoder[first::2])[:, :, :n] for first in (0, 1))
     return _stacked(encoder), to_target[..., :n], to_source
 
@@ -120,6 +121,7 @@ def head_steps(
         mask=None if to_source else causal(),
         readouts=readouts,
         predicted=predicted,
+        normalize=normalizer(network.config),
     )
 
 
@@ -139,7 +141,7 @@ def _read(
     p, column = network.parameters, source_batch([source])
     over, at = Padding(column[1]), Padding(np.array([len(before)]))
     memory, _ = encode(p, network.config, column[0], over, no_dropout)
-    readouts, _, _ = decode(p, np.array(before), at, memory, over, keep, heads=network.config.heads)
+    readouts, _, _ = decode(p, network.config, np.array(before), at, memory, over, keep)
     return np.asarray(sum(added[1:blocks], start=added[0])), memory, readouts
 
 

@@ -19,6 +19,7 @@ from regard._attention import attention_vjp
 from regard.mask import Mask
 from regard.nn import layer_norm, linear, perceptron
 from regard.seq2seq.networks.padding import Padding, append_identity, split_heads
+from regard.weights import NormalizeLike
 
 __all__ = [
     "CrossAttention",
@@ -48,9 +49,9 @@ class MultiHeadAttention:
     """Multi-head attention between the tokens of two sides, rows in and rows out.
 
     `queries_padding`, `keys_padding`: the positions of the queries' tokens and of the keys'; `heads`: the number of
-    heads; `mask`: which keys are visible to which query; `with_weights`: whether to return the weights. `weights` (B,
-    n, T): the mean of the weights over the heads, if they are requested: set by the call; `dweights` (B, n, T): their
-    gradient, to be set before the backward pass.
+    heads; `mask`: which keys are visible to which query; `normalize`: step 2; `with_weights`: whether to return the
+    weights. `weights` (B, n, T): their mean over the heads, if they are requested: set by the call; `dweights` (B, n,
+    T): their gradient, to be set before the backward pass.
 
     Vaswani et al. 2017, section 3.2.2.
     """
@@ -61,10 +62,12 @@ class MultiHeadAttention:
         keys_padding: Padding,
         heads: int,
         mask: Mask,
+        normalize: NormalizeLike,
         *,
         with_weights: bool = False,
     ) -> None:
         self.queries_padding, self.keys_padding, self.heads = queries_padding, keys_padding, heads
+        self.normalize = normalize
         self.mask, self.with_weights = mask, with_weights
         self.weights = np.zeros((0, 0, 0))
         self.dweights: Array | None = None
@@ -75,7 +78,8 @@ class MultiHeadAttention:
         k, v = (split_heads(self.keys_padding.pad(x), self.heads) for x in (keys, values))  # (B, heads, T, d)
         size = v.shape[-1]
         # The values of an identity are the weights, and their gradient comes back as any value's.
-        context, pull = attention_vjp(q, k, append_identity(v) if self.with_weights else v, mask=self.mask)
+        v = append_identity(v) if self.with_weights else v
+        context, pull = attention_vjp(q, k, v, mask=self.mask, normalize=self.normalize)
         if self.with_weights:
             self.weights = context[..., size:].mean(axis=1)
         rows = self._unpadded(context[..., :size], self.queries_padding, np.empty_like(queries))

@@ -80,16 +80,16 @@ class TransformerNetwork:
         Vaswani et al. 2017, section 5.4; Garg et al. 2019, "Jointly Learning to Align and Translate with Transformer
         Models" (guided alignment, here of the mean over heads).
         """
-        p, heads, rdrop = self.parameters, self.config.heads, options.rdrop
+        p, c, rdrop = self.parameters, self.config, options.rdrop
         batch = batch.twice() if rdrop else batch
         drop = partial(drop_out, rate=options.dropout, rng=rng)
         source = Padding(batch.lengths)
         target = Padding(np.maximum((batch.target != PAD).sum(axis=0) - 1, 0))
         links = _links(batch, target, source) if options.guided_alignment else None
-        aligned = None if links is None else self.config.aligned
-        memory, encode_back = encode(p, self.config, batch.source, source, drop)
+        aligned = None if links is None else c.aligned
+        memory, encode_back = encode(p, c, batch.source, source, drop)
         readout, weights, decode_back = decode(
-            p, target.unpad_ids(batch.target), target, memory, source, drop, heads=heads, aligned=aligned
+            p, c, target.unpad_ids(batch.target), target, memory, source, drop, aligned=aligned
         )
         # All tokens of a sentence, then those of the next: two columns, if they are to agree.
         columns = 2 if rdrop else 1
@@ -118,9 +118,9 @@ class TransformerNetwork:
 
     def stepper(self, source: Ids, lengths: Ids, width: int = 1) -> TransformerStepper:
         """Begin a search, as `Predictor.stepper` describes."""
-        p, padding = self.parameters, Padding(lengths, len(source))
-        memory, _ = encode(p, self.config, source, padding, no_dropout)
-        return TransformerStepper(p, self.config.heads, self.config.aligned, memory, padding, width)
+        p, c, padding = self.parameters, self.config, Padding(lengths, len(source))
+        memory, _ = encode(p, c, source, padding, no_dropout)
+        return TransformerStepper(p, c, memory, padding, width)
 
 
 def _links(batch: Batch, target: Padding, source: Padding) -> Array | None:

@@ -16,6 +16,7 @@ from regard.nn import layer_norm, linear
 from regard.position import sinusoidal
 from regard.seq2seq.corpus.batching import Ids
 from regard.seq2seq.networks.inputs.tokens import embed_tokens
+from regard.seq2seq.networks.normalizing import normalizer
 from regard.seq2seq.networks.padding import Padding
 from regard.seq2seq.networks.transformer.config import TransformerConfig
 from regard.seq2seq.networks.transformer.layers import (
@@ -75,7 +76,7 @@ def encode(
     visible = mask.lengths(padding.lengths[:, None])
     backs: list[Back] = []
     for layer in layers(p, "encoder"):
-        attend = self_attention(MultiHeadAttention(padding, padding, c.heads, visible))
+        attend = self_attention(MultiHeadAttention(padding, padding, c.heads, visible, normalizer(c)))
         x, self_back = attention_block(p, layer + "self_", x, attend, drop)
         x, feed_forward_back = feed_forward_block(p, layer + "hidden_", x, drop)
         backs += [self_back, feed_forward_back]
@@ -93,19 +94,19 @@ def encode(
 
 def decode(
     p: Mapping[str, Array],
+    c: TransformerConfig,
     ids: Ids,
     padding: Padding,
     memory: Array,
     source_padding: Padding,
     drop: Drop,
     *,
-    heads: int,
     aligned: int | None = None,
 ) -> tuple[Array, Array, Callable[[Array, Array | None], tuple[Array, Named]]]:
     """Decode target tokens under teacher forcing: each attends to those before it and to the source.
 
     `ids` (N,): the tokens, each sentence's from START; `padding`: their positions; `memory` (M, W): the encoder's
-    output; `source_padding`: its positions; `drop`: dropout; `heads`: heads of each attention; `aligned`: the layer
+    output; `source_padding`: its positions; `drop`: dropout; `aligned`: the layer
     whose cross-attention weights are returned, counted from 0. Returns `readout` (N, W): what each next token is
     predicted from; `weights` (B, n, T): the cross-attention weights of that layer, the mean over its heads; (0, 0, 0)
     without one; `pullback`: ``pullback(dreadout, dweights or None) -> (dmemory, gradients by name)``.
@@ -119,8 +120,9 @@ def decode(
     cross: list[MultiHeadAttention] = []
     backs: list[Callable[[Array, Array, Named], Array]] = []
     for i, layer in enumerate(layers(p, "decoder")):
-        causal = MultiHeadAttention(padding, padding, heads, mask.causal())
-        cross.append(MultiHeadAttention(padding, source_padding, heads, visible, with_weights=i == aligned))
+        causal = MultiHeadAttention(padding, padding, c.heads, mask.causal(), normalizer(c))
+        to_source = (padding, source_padding, c.heads, visible, normalizer(c))
+        cross.append(MultiHeadAttention(*to_source, with_weights=i == aligned))
         x, back = _decoder_layer(p, layer, x, memory, (causal, cross[-1]), drop)
         backs.append(back)
     readout, norm_back = layer_norm(x, p["decoder_gain"], p["decoder_shift"])

@@ -24,8 +24,10 @@ from regard.nn import layer_norm, linear
 from regard.position import sinusoidal
 from regard.seq2seq.corpus.batching import Ids
 from regard.seq2seq.networks.base import Stepper
+from regard.seq2seq.networks.normalizing import normalizer
 from regard.seq2seq.networks.padding import Padding, split_heads
 from regard.seq2seq.networks.top_tokens import OutputLayer, TopTokens
+from regard.seq2seq.networks.transformer.config import TransformerConfig
 from regard.seq2seq.networks.transformer.layers import Attend, attention_block, feed_forward_block, no_dropout
 from regard.seq2seq.networks.transformer.stacks import layers
 
@@ -40,25 +42,25 @@ _STEPS = 32  # initial capacity
 class TransformerStepper(Stepper):
     """The decoder steps of a search: k hypotheses of each of B sentences.
 
-    `heads`: heads of each attention; `aligned`: the layer, counted from 0, whose cross-attention weights are
-    returned; `memory` (M, W): the encoder's output; `padding`: its positions; `width`: k, at first.
+    `c`: the configuration, whose `aligned` is the layer whose cross-attention weights are returned; `memory` (M, W):
+    the encoder's output; `padding`: its positions; `width`: k, at first.
     """
 
     def __init__(
         self,
         p: Mapping[str, Array],
-        heads: int,
-        aligned: int,
+        c: TransformerConfig,
         memory: Array,
         padding: Padding,
         width: int = 1,
     ) -> None:
-        self.p, self.heads, self.aligned, self.lengths = p, heads, aligned, padding.lengths
+        self.p, self.heads, self.aligned, self.lengths = p, c.heads, c.aligned, padding.lengths
+        self.normalize = normalizer(c)
         self.layers = layers(p, "decoder")
         self.source: list[list[Array]] = []  # keys and values (B, heads, T, d) of each layer, for all steps
         for layer in self.layers:
             keys, _ = linear(memory, p[layer + "source_keys"])
-            self.source.append(_in_heads(padding.pad(keys), 2, heads))
+            self.source.append(_in_heads(padding.pad(keys), 2, c.heads))
         self.visible = np.zeros((len(padding.lengths), width, 0), bool)  # cached positions of each hypothesis
         self.output, self.step = OutputLayer(p), 0
         self.capacity = _STEPS * width
@@ -111,7 +113,8 @@ class TransformerStepper(Stepper):
             queries, keys, values = _in_heads(positions, 3, self.heads)
             cache.append(keys, values)
             visible = None if self.visible.all() else self.visible[:, None]
-            return _in_rows(attention(queries, cache.keys, cache.values, mask=visible)), _no_pullback
+            context = attention(queries, cache.keys, cache.values, mask=visible, normalize=self.normalize)
+            return _in_rows(context), _no_pullback
 
         return attend_own
 
@@ -123,8 +126,9 @@ class TransformerStepper(Stepper):
         def attend_source(projected: Array) -> tuple[Array, Back]:
             (queries,) = _in_heads(projected.reshape(len(self.lengths), k, -1), 1, self.heads)
             if i != self.aligned:
-                return _in_rows(attention(queries, keys, values, mask=visible)), _no_pullback
-            attended = attend(queries, keys, values, mask=visible)
+                context = attention(queries, keys, values, mask=visible, normalize=self.normalize)
+                return _in_rows(context), _no_pullback
+            attended = attend(queries, keys, values, mask=visible, normalize=self.normalize)
             self.weights = attended.weights.mean(axis=1)
             return _in_rows(attended.context), _no_pullback
 
