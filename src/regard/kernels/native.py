@@ -86,7 +86,7 @@ def forward(p: Problem, threads: int | None = None) -> tuple[Array, Array]:
         return np.zeros(shape, p.compute), statistic
     context = np.empty(shape, p.compute)
     pieces = Pieces(p)
-    prepared = pieces.prepared if pieces.needed else call(p)
+    prepared = pieces.prepared if pieces.needed else call(p, pieces.prepared)
     prepared.c.context, prepared.c.statistic = prepared.pointer(context), prepared.pointer(statistic)
     if not pieces.needed:
         prepared.run(False, threads)

@@ -118,9 +118,10 @@ def _plain(p: Problem) -> bool:
     return type(p.score) in (scores.dot, scores.scaled_dot)
 
 
-def call(p: Problem) -> Call:
-    """Convert a problem to a structure of the library."""
-    prepared = _without_keys(p, _readable(p.keys, _read_type(p.keys, p, _plain(p))))
+def call(p: Problem, started: Call | None = None) -> Call:
+    """Convert a problem to a structure of the library; `started` is what `Pieces` has converted of it."""
+    keys = _readable(p.keys, _read_type(p.keys, p, _plain(p)))
+    prepared = started if started is not None and keys is p.keys else _without_keys(p, keys)
     c, pairs = prepared.c, prepared.pairs
     prepared.values = DistinctItems(
         p.layout.per_key_head(_readable(p.values, _read_type(p.values, p, True))), p.layout.inner
