@@ -19,6 +19,7 @@ from regard_lexicon.symbols import PhoneMap, Replacements, Symbols
 
 __all__ = ["LeftOut", "Prepared", "prepare", "saved_files", "write"]
 
+_MOST_LOST = 0.9  # of the words, for which a phone map may have no symbols: such a map is of other phones
 _LEFT_OUT = ".left-out.tsv"  # the end of a list's name
 
 
@@ -124,7 +125,8 @@ def prepare(
     Raises
     ------
     ValueError
-        If the format is unknown or only read, if it needs symbols, or if no word can be written.
+        If the format is unknown or only read, if it needs symbols, if no word can be written, or if a phone map
+        leaves out more than nine of ten.
 
     See Also
     --------
@@ -159,7 +161,11 @@ def prepare(
     if not result:
         hint = "; ".join(f"{entry.word}: {entry.reason}" for entry in left_out[:1])
         _check.fail(f"no word can be written as {format!r}", hint=hint)
-    return Prepared(result, format, left_out, lost)
+    prepared = Prepared(result, format, left_out, lost)
+    if replace is not None and len(lost) > _MOST_LOST * len(lexicon):
+        rule = f"the phone map leaves out {len(lost):,} of {len(lexicon):,} words"
+        _check.fail(rule, hint=f"mostly since {next(iter(prepared.reasons()))}")
+    return prepared
 
 
 def _writable(format: str) -> Format:

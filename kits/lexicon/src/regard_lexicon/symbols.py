@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from regard import _check
+from regard_lexicon.arpabet import MAPS, phone_map
 from regard_lexicon.files import Path, text_lines
 from regard_lexicon.lexicon import MOST_IN_PHONE, InvalidEntry, check_characters, checked_phones
 from regard_lexicon.lines import fields
@@ -66,7 +67,7 @@ def read_phone_map(path: Path, /) -> dict[tuple[str, ...], tuple[str, ...]]:
     ----------
     path : str or path
         A file with two columns between which a tab stands: one or more phones, and none or more symbols, each
-        separated by blanks.
+        separated by blanks. Or ``"arpabet-ipa"``, ``"arpabet-misaki"`` or ``"arpabet-xsampa"``, for CMUdict's phones.
 
     Returns
     -------
@@ -85,7 +86,11 @@ def read_phone_map(path: Path, /) -> dict[tuple[str, ...], tuple[str, ...]]:
     ...     _ = file.write("OW 1\\tˈ O\\nOW\\tO\\n")
     >>> read_phone_map("map.tsv")
     {('OW', '1'): ('ˈ', 'O'), ('OW',): ('O',)}
+    >>> read_phone_map("arpabet-misaki")[("OW1",)]
+    ('ˈ', 'O')
     """
+    if (name := os.fspath(path)) in MAPS and not os.path.lexists(name):
+        return dict(phone_map(name))
     found: dict[tuple[str, ...], tuple[str, ...]] = {}
     for number, line in text_lines(path):
         left, tab, right = line.partition("\t")

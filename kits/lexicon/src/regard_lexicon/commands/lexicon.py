@@ -15,6 +15,7 @@ from regard.commands import argument_types
 from regard.commands.options import check_needs, check_outputs
 from regard.show.terminal.text import clean, note
 from regard_lexicon import FORMATS, Lexicon, Prepared, prepare, read, read_phone_map, read_symbols
+from regard_lexicon.arpabet import MAPS
 from regard_lexicon.ipa import PHONES, Phones
 from regard_lexicon.lines import COMMENTS, NOTE
 from regard_lexicon.preparing import saved_files
@@ -109,7 +110,8 @@ def add_phones(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> Non
         "--phone-map",
         type=argument_types.path,
         metavar="FILE.tsv",
-        help="replace phones: each line is one or more of them, a TAB, and none or more symbols",
+        help="replace phones: each line is one or more of them, a TAB, and none or more symbols; or one of"
+        f" {', '.join(MAPS)}, for phones as in CMUdict",
     )
     add(
         "--symbols",
