@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import pkgutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from regard import _entry_points
 from regard.cli import VERBS
@@ -79,13 +80,22 @@ def shared(verb: str, first: dict[str, str]) -> Iterator[str]:
 
 
 def of_tasks(distribution: str) -> Iterator[str]:
-    """Yield the tables of the options that the tasks of a distribution add to regard train."""
+    """Yield the tables of the options that the tasks of a distribution add to regard train and export."""
     for name, point in _entry_points.added("regard.tasks").items():
         if _entry_points.distribution(point) == distribution:
-            group = argparse.ArgumentParser(add_help=False).add_argument_group()
-            point.load().add_arguments(group)
-            rows = [f"| {names(action)} | {cell(action.help or '')} |" for action in group._group_actions]
-            yield from (f"## regard train --task {name}", table("option", rows))
+            yield f"## regard train --task {name}"
+            yield from options_added(point.load().add_arguments)
+            yield f"## regard export of --task {name}"
+            yield from options_added(point.load().add_export_arguments)
+
+
+def options_added(add: Callable[[Any], None]) -> Iterator[str]:
+    """Yield the table of the options that a function adds to a group."""
+    group = argparse.ArgumentParser(add_help=False).add_argument_group()
+    add(group)
+    yield table(
+        "option", [f"| {names(action)} | {cell(action.help or '')} |" for action in group._group_actions]
+    )
 
 
 def networks() -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -19,11 +19,13 @@ from regard.commands import argument_types
 from regard.commands.examples import loaded
 from regard.commands.loading import add_model
 from regard.commands.options import check_outputs
-from regard.commands.tasks import task_of
+from regard.commands.tasks import TASKS, task_names, task_of, task_type
+from regard.commands.tasks.app import App
+from regard.commands.tasks.base import Task
 from regard.seq2seq.corpus.pairs import by_source
 from regard.seq2seq.decoding.beam import BEAM
 from regard.seq2seq.evaluation import metrics
-from regard.seq2seq.evaluation.held_out import share_wrong
+from regard.seq2seq.evaluation.held_out import right_sources, share_wrong
 from regard.seq2seq.export.conversion import check_exportable, network_alone
 from regard.seq2seq.export.folder import FILES, OF_ARRAYS, PAGE, VIEW, Draft, drafted
 from regard.seq2seq.model import Seq2Seq
@@ -36,7 +38,7 @@ from regard.show.page.document import view_files
 from regard.show.progress import Progress
 from regard.show.terminal.text import align
 
-__all__ = ["add_arguments", "run"]
+__all__ = ["add_arguments", "add_chosen", "run"]
 
 _NO_TOKENS = ("?",)  # of an empty vocabulary: an unknown one
 _COPYING = ("words", "tokens")  # of which many are unknown
@@ -44,6 +46,7 @@ _COPIED = (
     "unknown words are copied one by one, from where each attends most: regard may give them another order"
 )
 _DRAWN = 10  # sources, where none are given
+_EXAMPLES = 10
 _BEAM = f"beam {BEAM}"
 _MOST_WORSE = 0.01  # of the words, which the files may leave wrong and the model does not
 _UNMEASURED = "model.json has no error rate: the model has no held-out words, and --test no targets"
@@ -121,12 +124,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--force", action="store_true", help=force)
 
 
+def add_chosen(parser: argparse.ArgumentParser, _: Sequence[str]) -> None:
+    """Add the options of tasks of other distributions; which task the model is of is not known yet."""
+    for name in task_names():
+        if name not in TASKS:
+            with suppress(ImportError):
+                task_type(name).add_export_arguments(parser.add_argument_group(f"models of the task {name}"))
+
+
 def run(args: argparse.Namespace) -> int:
     """Export a model and print what was compared."""
     require_onnx()
     _check_folder(args.onnx, (*FILES, *((*PAGE, *VIEW) if args.page else ())), force=args.force)
     model = Seq2Seq.load(args.model)
     check_exportable(model.model, without_extras=args.without_extras)
+    app = _app(model, args)
     if model.model.source.reads_files:
         _check_arrays(model, args)
     every = _known_lines(model, args.test) or [_drawn(model.model.source.tokenizer)]
@@ -139,11 +151,38 @@ def run(args: argparse.Namespace) -> int:
         measured = [_measured(model, draft, lines) for lines in every if lines.wrong]
         for comparison in measured:
             _check_cost(comparison, force=args.force)
+        examples = _examples(model, measured, app)
         if measured:
-            draft.add_to_card(exported=_leaving(measured[0], int8=args.int8))
-        draft.place(args.onnx, view_files("alignment") if args.page else None)
+            kept = {"examples": examples} if examples else {}
+            draft.add_to_card(exported=_leaving(measured[0], int8=args.int8), **kept)
+        if args.page:
+            draft.add_page(*view_files("alignment"))
+        app.complete(draft, page=args.page)
+        draft.place(args.onnx, examples)
         print(_report(args, model, draft, measured))
     return 0
+
+
+def _app(model: Seq2Seq, args: argparse.Namespace) -> App:
+    """Return what the task of the model adds, after a check that no option is of another task."""
+    task = task_of(model)
+    for name in task_names():
+        if name not in (*TASKS, task.name):
+            with suppress(ImportError):
+                _check_other(task_type(name), task, args)
+    app = task.app(model, args)
+    _check_folder(args.onnx, (*app.files, *(app.page if args.page else ())), force=args.force)
+    return app
+
+
+def _check_other(other: type[Task], task: type[Task], args: argparse.Namespace) -> None:
+    """Raise if an option of another task is given."""
+    parser = argparse.ArgumentParser(add_help=False)
+    other.add_export_arguments(parser)
+    for action in parser._actions:
+        if getattr(args, action.dest, action.default) != action.default:
+            rule = f"{action.option_strings[0]} is for models of the task {other.name}"
+            _check.fail(f"{rule}. {args.model} is of {task.name}.")
 
 
 def _check_folder(folder: Path, names: Sequence[str], *, force: bool) -> None:
@@ -240,6 +279,15 @@ def _measured(model: Seq2Seq, draft: Draft, lines: _Lines) -> _Measured:
     return _Measured(
         lines, answers, {name: draft.translated(lines.sources, beam) for name, beam in leaving.items()}
     )
+
+
+def _examples(model: Seq2Seq, measured: Sequence[_Measured], app: App) -> list[str]:
+    """Return examples of the held-out sources that the files answer right."""
+    if model.held_out is None:
+        return []
+    answers = measured[0].files
+    right = [right_sources(model.held_out, answers[name]) for name in answers]
+    return app.examples([source for source in right[0] if source in right[-1]])[:_EXAMPLES]
 
 
 def _check_cost(measured: _Measured, *, force: bool) -> None:

@@ -326,7 +326,7 @@ def test_the_decoder_runs_without_this_package(app: Path, tmp_path: Path) -> Non
 
 def test_what_users_copy_is_short() -> None:
     own = Path(files.__file__).parent / "app"
-    assert len((own / "decode.py").read_text("utf-8").splitlines()) < 90
+    assert len((own / "decode.py").read_text("utf-8").splitlines()) < 95
     assert len((own / "text.py").read_text("utf-8").splitlines()) < 135
     assert len((own / "arrays.py").read_text("utf-8").splitlines()) < 75
 

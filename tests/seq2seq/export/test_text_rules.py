@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.seq2seq.export.folder import copied
-from regard.seq2seq.sources.text.rules import rules, words_pattern
-from regard.seq2seq.sources.text.tokenizers import Subwords, Tokenizer, Words, learn
+from regard.seq2seq.sources.text.rules import of_characters, rules
+from regard.seq2seq.sources.text.tokenizers import TOKEN, Subwords, Tokenizer, Words, learn
 from regard.seq2seq.sources.text.vocabulary import SPECIAL, Vocabulary
 
 with copied("text") as module:
@@ -153,8 +153,8 @@ def test_special_tokens_in_a_text_have_ids_of_their_own() -> None:
 
 
 def test_the_pattern_of_words_is_one_expression_over_characters() -> None:
-    assert re.findall(words_pattern(), "l'été, x") != []
-    assert [found[0] for found in re.finditer(words_pattern(), "l'été, 3.5")] == [
+    assert re.findall(of_characters(TOKEN.pattern), "l'été, x") != []
+    assert [found[0] for found in re.finditer(of_characters(TOKEN.pattern), "l'été, 3.5")] == [
         "l'",
         "été",
         ",",
@@ -162,7 +162,7 @@ def test_the_pattern_of_words_is_one_expression_over_characters() -> None:
         ".",
         "5",
     ]
-    assert len(words_pattern()) < 40_000
-    assert rules(COUNTED["words", "NFC", False])["pattern"] == words_pattern()
+    assert len(of_characters(TOKEN.pattern)) < 40_000
+    assert rules(COUNTED["words", "NFC", False])["pattern"] == of_characters(TOKEN.pattern)
     assert "pattern" not in rules(COUNTED["characters", "NFC", False])
     assert Words.token_type == "words"

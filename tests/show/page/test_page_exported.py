@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import base64
 import functools
-import hashlib
 import http.server
 import json
-import os
 import shutil
-import subprocess
-import tarfile
-import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from exported import KINDS, LINES, trained
+from onnxruntime_web import BROWSER, packed
 
 from regard.cli import main
 from regard.seq2seq import Seq2Seq
@@ -32,36 +27,7 @@ pytest.importorskip("onnx", reason="exports are tested with onnx")
 pytest.importorskip("onnxruntime", reason="exports are tested with onnxruntime")
 pytestmark = [pytest.mark.threads, pytest.mark.slow]
 
-ORT = "onnxruntime-web@1.30.0"
-SHA512 = "q0y+JrrtukXSzsBWEMccVfqX25LRmosXHF+CaRJmg8pZClzcV7svNc4rKY3jL02Vb7QmRMDs1SigqR4CXAfKYQ=="
-RUNTIME = ("ort.wasm.bundle.min.mjs", "ort-wasm-simd-threaded.wasm")
-
 WORDS = ["ab", "dabc", "a", "xab", "cabbadabba", "bé"]
-
-
-@pytest.fixture(scope="module")
-def runtime() -> Path:
-    """The two files of onnxruntime-web, packed by npm into the user's cache; skipped where npm can't get them."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"), "regard-tests", ORT)
-    if not all((cache / name).is_file() for name in RUNTIME):
-        npm = shutil.which("npm")
-        if npm is None:
-            pytest.skip("no npm on the path, which packs onnxruntime-web")
-        with tempfile.TemporaryDirectory() as folder:
-            done = subprocess.run([npm, "pack", "--silent", ORT], cwd=folder, capture_output=True, text=True)
-            if done.returncode:
-                pytest.skip(f"npm can't pack {ORT}: {(done.stderr.splitlines() or ['no reason given'])[-1]}")
-            archive = Path(folder, done.stdout.split()[-1])
-            assert base64.b64encode(hashlib.sha512(archive.read_bytes()).digest()).decode() == SHA512
-            cache.mkdir(parents=True, exist_ok=True)
-            with tarfile.open(archive) as packed:
-                for name in RUNTIME:
-                    member = packed.extractfile(f"package/dist/{name}")
-                    assert member is not None
-                    partial = cache / f"{name}.{os.getpid()}"
-                    partial.write_bytes(member.read())
-                    partial.replace(cache / name)  # other processes of tests do the same
-    return cache
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +36,7 @@ def models() -> dict[str, Seq2Seq]:
 
 
 @pytest.fixture(scope="module")
-def app(models: dict[str, Seq2Seq], runtime: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def app(models: dict[str, Seq2Seq], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a model with its page, and models of other kinds in folders inside of it."""
     folder = tmp_path_factory.mktemp("pages") / "app"
     lines = folder.with_name("lines.txt")
@@ -83,8 +49,8 @@ def app(models: dict[str, Seq2Seq], runtime: Path, tmp_path_factory: pytest.Temp
         assert main(arguments) == 0
         if kind == "recurrent":
             assert main([*arguments[:3], str(folder / "int8"), "--int8"]) == 0
-    for name in RUNTIME:
-        shutil.copy(runtime / name, folder / name)
+    for name in BROWSER:
+        shutil.copy(packed(BROWSER) / name, folder / name)
     return folder
 
 
@@ -123,7 +89,7 @@ def tab(browser: Any, address: str) -> Iterator[Any]:
     assert faults == []
     outside = [url for url in asked if not url.startswith((address, "data:"))]
     assert outside == []
-    assert {f"{address}{name}" for name in ("encoder.onnx", "step.onnx", "model.json", *RUNTIME)} <= set(
+    assert {f"{address}{name}" for name in ("encoder.onnx", "step.onnx", "model.json", *BROWSER)} <= set(
         asked
     )
 

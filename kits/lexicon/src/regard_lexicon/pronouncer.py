@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from regard.seq2seq import Translation
     from regard.seq2seq.translator import Translator
 
-__all__ = ["UNKNOWN", "Pronouncer", "Pronunciation", "Unknown"]
+__all__ = ["UNKNOWN", "Pronouncer", "Pronunciation", "Unknown", "words_of"]
 
 Unknown = Literal["guess", "skip", "fail"]
 UNKNOWN: tuple[Unknown, ...] = get_args(Unknown)
@@ -29,6 +29,8 @@ BEAM = 5  # hypotheses, by default
 _SENTENCE_END = re.compile("(?<=[.!?…]) ")
 _LEAST = 1e-9  # of an attention weight
 _BLANK = "\u2423"  # as a tokenizer of characters writes it
+_WORD = "[wdmyjz]+(?:[hq][wdmyjz]+)*"  # of the letters of classes
+_WORD_OF_CLASSES = re.compile(_WORD)
 _LETTERS = "tokens"  # the kind of tokenizer for which a word is given as its letters
 
 
@@ -136,7 +138,7 @@ class Pronouncer:
         self._as_letters = source.token_type == _LETTERS
         self._is_spelled = source.token_type in ("characters", _LETTERS)
         self._phones = frozenset(model.model.target.tokens)
-        self._apostrophes = _to_only_apostrophe(self.lexicon)
+        self._apostrophe = _only_apostrophe(self.lexicon)
         self._word_case, self._letter_case = _only_case(self.lexicon), _only_case(_letters_of(source.tokens))
 
     @classmethod
@@ -176,6 +178,22 @@ class Pronouncer:
             found[word] = self._answers(word, reading, candidates)[:n_best]
         return [found[word] for word in asked]
 
+    def rules(self) -> dict[str, Any]:
+        """Return the rules by which words are cut, looked up and read, in values of JSON: for other programs.
+
+        `word` is the regular expression of a word; the others are the case and the apostrophe of the dictionary's words
+        and the case of the model's letters, empty where there are several, and the limit of repetitions.
+        """
+        from regard.seq2seq.sources.text.rules import of_characters
+
+        return {
+            "word": of_characters(_WORD),
+            "word_case": self._word_case,
+            "apostrophe": self._apostrophe,
+            "letter_case": self._letter_case,
+            "repetitions": self._repetitions,
+        }
+
     def codepoints(self, text: str) -> list[list[int]]:
         """Return the code points of the phones of each sentence: a piper voice's `phoneme_codepoints` in sherpa-onnx.
 
@@ -184,9 +202,8 @@ class Pronouncer:
         """
         from regard.seq2seq.sources.text.normalization import normalize
 
-        parts = _divided(text)
-        words = map(_best, self.pronounce([part for part, is_word in parts if is_word]))
-        spoken = "".join("".join(_in_ipa(next(words).phones)) if is_word else part for part, is_word in parts)
+        words = map(_best, self.pronounce(words_of(text)))
+        spoken = _replaced(text, ("".join(_in_ipa(word.phones)) for word in words))
         sentences = _SENTENCE_END.split(normalize(" ".join(spoken.split()), "NFD"))
         return [[*map(ord, sentence)] for sentence in sentences if sentence]
 
@@ -196,7 +213,7 @@ class Pronouncer:
             return []
         written = (
             word,
-            *(_in_case(text, self._word_case) for text in (word, word.translate(self._apostrophes))),
+            *(_in_case(text, self._word_case) for text in (word, _with_apostrophe(word, self._apostrophe))),
         )
         variants = next(filter(None, map(self.lexicon.get, written)), ())
         return [
@@ -325,10 +342,15 @@ def _only_case(texts: Iterable[str]) -> Literal["", "lower", "upper"]:
     return "" if lower == upper else "lower" if lower else "upper"
 
 
-def _to_only_apostrophe(words: Iterable[str]) -> dict[int, int | None]:
-    """Return how texts are translated to the apostrophe that words have, if they have one of the two."""
-    found = {mark for mark in OTHER_APOSTROPHE if any(chr(mark) in word for word in words)}
-    return {mark: other for mark, other in OTHER_APOSTROPHE.items() if found == {other}}
+def _only_apostrophe(words: Iterable[str]) -> str:
+    """Return the apostrophe that words have, if they have one of the two; else an empty text."""
+    found = [mark for mark in map(chr, OTHER_APOSTROPHE) if any(mark in word for word in words)]
+    return found[0] if len(found) == 1 else ""
+
+
+def _with_apostrophe(word: str, mark: str) -> str:
+    """Return a word with this apostrophe in place of any, if there is one."""
+    return word.translate(dict.fromkeys(OTHER_APOSTROPHE, mark)) if mark else word
 
 
 def _in_case(word: str, case: str) -> str:
@@ -371,20 +393,15 @@ def _left_to_right(weights: NDArray[Any]) -> list[int]:
     return path[::-1]
 
 
-def _divided(text: str) -> list[tuple[str, bool]]:
-    """Return the words of a text and what is between them, each with whether it is a word."""
-    parts: list[tuple[str, bool]] = []
-    for letter, is_letter in zip(text, _are_letters(text), strict=True):
-        if parts and parts[-1][1] == is_letter:
-            parts[-1] = (parts[-1][0] + letter, is_letter)
-        else:
-            parts.append((letter, is_letter))
-    return parts
+def words_of(text: str) -> list[str]:
+    """Return the words of a text: letters, digits and marks, with hyphens and apostrophes between them."""
+    return [text[found.start() : found.end()] for found in _WORD_OF_CLASSES.finditer(classes(text))]
 
 
-def _are_letters(text: str) -> Iterator[bool]:
-    """Yield whether each character belongs to a word: letters, digits, marks; hyphens and apostrophes between them."""
-    kinds = classes(text)
-    for place, kind in enumerate(kinds):
-        inside = 0 < place < len(kinds) - 1 and kinds[place - 1] in "wdmyj" and kinds[place + 1] in "wdmyj"
-        yield kind in "wdmyjz" or (kind in "hq" and inside)
+def _replaced(text: str, words: Iterator[str]) -> str:
+    """Return a text whose words are replaced."""
+    parts, end = [], 0
+    for found in _WORD_OF_CLASSES.finditer(classes(text)):
+        parts += text[end : found.start()], next(words)
+        end = found.end()
+    return "".join([*parts, text[end:]])

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from regard.commands.summary import Measures
+from regard.commands.tasks.app import App
 from regard.commands.tasks.data import Data
 from regard.commands.tasks.items import Column, Items
 from regard.commands.train.confidence import Confidence
@@ -101,6 +102,15 @@ class Task(ABC):
     def answers(cls, model: Translator, path: Path) -> dict[str, list[str]] | None:
         """Return the sources of a file of tests with all their right answers; None for a file of pairs."""
         return None
+
+    @classmethod  # noqa: B027
+    def add_export_arguments(cls, group: Any) -> None:
+        """Add the options of this task to ``regard export``."""
+
+    @classmethod
+    def app(cls, model: Seq2Seq, args: argparse.Namespace) -> App:
+        """Return what an exported folder has besides the model; raise for options that are wrong."""
+        return App()
 
     @classmethod
     @abstractmethod

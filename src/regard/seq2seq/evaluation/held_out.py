@@ -12,7 +12,7 @@ from hashlib import blake2b
 
 from regard import _check
 
-__all__ = ["HeldOut", "as_held_out", "from_json", "share_wrong"]
+__all__ = ["HeldOut", "as_held_out", "from_json", "right_sources", "share_wrong"]
 
 HeldOut = Mapping[str, Sequence[str]]  # the digests of the right answers of each source
 _DIGITS = 16  # hexadecimal
@@ -31,8 +31,13 @@ def as_held_out(answers: Mapping[str, Iterable[str]]) -> HeldOut:
 
 def share_wrong(held_out: HeldOut, answers: Sequence[str]) -> float:
     """Return the share of sources whose answer, in their order, is none of the right ones."""
+    return (len(held_out) - len(right_sources(held_out, answers))) / len(held_out)
+
+
+def right_sources(held_out: HeldOut, answers: Sequence[str]) -> list[str]:
+    """Return the sources whose answer, in their order, is one of the right ones."""
     pairs = zip(held_out.items(), answers, strict=True)
-    return sum(_digest(source, answer) not in right for (source, right), answer in pairs) / len(held_out)
+    return [source for (source, right), answer in pairs if _digest(source, answer) in right]
 
 
 def from_json(data: bytes) -> HeldOut:

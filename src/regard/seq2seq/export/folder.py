@@ -44,14 +44,8 @@ _GRAPHS, _SETTINGS, _EXAMPLES = ("encoder.onnx", "step.onnx"), "model.json", "ex
 _COPIED = ("decode.py", "text.py")
 FILES = (*_GRAPHS, _SETTINGS, *_COPIED, _EXAMPLES)
 _READER, _ARRAYS = OF_ARRAYS = ("arrays.py", "examples.npz")  # further files of a model that reads no text
-PAGE = (
-    "index.html",
-    "page.css",
-    "page.js",
-    "decode.js",
-    "text.js",
-)  # of the browser, next to those of the view
-VIEW = ("view.css", "view.js")
+PAGE = ("index.html", "page.css", "page.js", "form.js", "decode.js", "text.js")  # of the browser
+VIEW = ("view.css", "view.js")  # next to them: the style and script that draw alignments
 _IN_GRAPHS = ("format", "version", "parameters")  # of the settings
 _SHOWN = 10  # examples
 
@@ -139,6 +133,7 @@ class Draft:
         self.folder, self.source, self.settings = folder, model.source, settings
         self.examples = [model.source.load(source, f"source {i}: ") for i, source in enumerate(sources, 1)]
         self.answers, self.quantized = list[str](), list[str]()
+        self.further = list[str]()  # names
         metadata = {name: str(settings[name]) for name in _IN_GRAPHS}
         for name, graph in graphs(network_alone(model), metadata).items():
             (folder / f"{name}.onnx").write_bytes(graph.SerializeToString())
@@ -202,20 +197,30 @@ class Draft:
 
     def add_to_card(self, **values: Any) -> None:
         """Write further values of the card into model.json."""
-        self.settings["card"] = {**self.settings.get("card", {}), **values}
+        self.add_settings(card={**self.settings.get("card", {}), **values})
+
+    def add(self, name: str, data: bytes) -> None:
+        """Add another file, or replace one that was added."""
+        (self.folder / name).write_bytes(data)
+        self.further.append(name)
+
+    def add_page(self, *view: str) -> None:
+        """Add the files of a page for browsers; `view`: the style and script that draw alignments."""
+        app = resources.files("regard.seq2seq.export").joinpath("app")
+        for name in PAGE:
+            self.add(name, app.joinpath(name).read_bytes())
+        for name, text in zip(VIEW, view, strict=True):
+            self.add(name, text.encode())
+
+    def add_settings(self, **values: Any) -> None:
+        """Write further values into model.json."""
+        self.settings |= values
         self._write_settings()
 
-    def place(self, folder: Path, view: tuple[str, str] | None = None) -> None:
-        """Put all files into a folder, with the examples.
-
-        `view`: the style and script that draw alignments: with them, the files of a page for browsers are written.
-        """
-        self._write_examples()
-        if view:
-            _copy(PAGE, self.folder)
-            for name, text in zip(VIEW, view, strict=True):
-                (self.folder / name).write_text(text, "utf-8", newline="\n")
-        names = (*FILES, *(OF_ARRAYS if self.source.reads_files else ()), *((*PAGE, *VIEW) if view else ()))
+    def place(self, folder: Path, examples: Sequence[str] = ()) -> None:
+        """Put all files into a folder; `examples`: of texts, those that examples.tsv begins with."""
+        self._write_examples(examples)
+        names = dict.fromkeys([*FILES, *(OF_ARRAYS if self.source.reads_files else ()), *self.further])
         contents = {folder / name: (self.folder / name).read_bytes() for name in names}
         folder.mkdir(parents=True, exist_ok=True)
         with _files.locked(folder / _SETTINGS) as acquired:
@@ -226,14 +231,15 @@ class Draft:
             _files.replace_together(contents)
         self.sizes = {path.name: len(data) for path, data in contents.items()}
 
-    def _write_examples(self) -> None:
-        """Write the first sources with the answers of the files; where they are no text, also their arrays."""
+    def _write_examples(self, first: Sequence[str] = ()) -> None:
+        """Write ten sources with the answers of the files; where they are no text, also their arrays."""
         sources = [example.name for example in self.examples]
         if self.source.reads_files:
             arrays = {str(i): self._array(example) for i, example in enumerate(self.examples[:_SHOWN], 1)}
             np.savez(self.folder / _ARRAYS, **arrays)
             sources = [f"{_ARRAYS}:{name}" for name in arrays]
-        pairs = zip(sources, self.quantized or self.answers, strict=False)
+        pairs = [*zip(sources, self.quantized or self.answers, strict=False)]
+        pairs.sort(key=lambda pair: first.index(pair[0]) if pair[0] in first else len(first))
         rows = dict.fromkeys(f"{source}\t{answer}" for source, answer in pairs)
         examples = [row for row in rows if row.count("\t") == 1 and row.splitlines() == [row]]
         text = "".join(f"{row}\n" for row in examples[:_SHOWN])
@@ -259,7 +265,7 @@ def _refuse(difference: str) -> None:
 def copied(name: str, folder: Path | None = None) -> Iterator[Any]:
     """Import one of the copied files as its users do: by its name alone, from their folder."""
     app = resources.files("regard.seq2seq.export").joinpath("app")
-    names = [Path(file).stem for file in (*_COPIED, _READER)]
+    names = {name, *(Path(file).stem for file in (*_COPIED, _READER))}
     before = {module: sys.modules.pop(module) for module in names if module in sys.modules}
     sys.path.insert(0, str(folder or app))
     try:

@@ -16,12 +16,14 @@ from regard.seq2seq.sources.text.tokenizers import unseen
 from regard.seq2seq.translator import Translator
 from regard.show.terminal.text import clean, note
 from regard_lexicon import Lexicon, prepare, read
+from regard_lexicon.arpabet import MAPS, phone_map
 from regard_lexicon.commands.lexicon import joined, note_left_out, prepared
 from regard_lexicon.files import load
 from regard_lexicon.ipa import PHONES
 from regard_lexicon.stress import STRESS
 
 __all__ = [
+    "as_trained",
     "dictionary_format",
     "dictionary_pairs",
     "read_dictionary",
@@ -94,22 +96,32 @@ def _is_list(path: Path) -> bool:
 
 def right_answers(model: Translator, path: Path) -> dict[str, list[str]]:
     """Return the words of a dictionary with all their right answers, as the training of a model reads them."""
-    source, target, card = model.model.source, model.model.target, model.model.card or {}
-    rules = card.get("rules")
-    rules = rules if isinstance(rules, dict) else {}
-    phones, stress = rules.get("phones"), rules.get("stress")
-    lexicon = joined([path], phones=phones if phones in PHONES else None)
-    result = prepare(lexicon, _FORMAT, stress=stress if stress in STRESS else "keep")
-    note_left_out(result, "the test")
-    pairs = [
-        (source.load(word), target.read(" ".join(variant.phones)))
-        for word, variant in result.lexicon.entries()
-    ]
-    _check_phones(path, [unseen(target, phones.content) for _, phones in pairs])
+    source, target = model.model.source, model.model.target
+    entries = as_trained(model, path, "the test").entries()
+    pairs = [(source.load(word), target.read(" ".join(variant.phones))) for word, variant in entries]
     return {word: [*map(" ".join, variants)] for word, variants in tested_words(pairs).items()}
 
 
-def _check_phones(path: Path, foreign: Sequence[Sequence[str]]) -> None:
+def as_trained(model: Translator, path: Path, where: str) -> Lexicon:
+    """Read a dictionary with the phones that the training of a model made; raise if none are phones of the model."""
+    rules = (model.model.card or {}).get("rules")
+    rules = rules if isinstance(rules, dict) else {}
+    phones, stress, name = (rules.get(key) for key in ("phones", "stress", "phone_map"))
+    lexicon = joined([path], phones=phones if phones in PHONES else None)
+    result = prepare(
+        lexicon,
+        _FORMAT,
+        stress=stress if stress in STRESS else "keep",
+        phone_map=phone_map(name) if name in MAPS else None,
+    )
+    note_left_out(result, where)
+    target = model.model.target
+    texts = (" ".join(variant.phones) for _, variant in result.lexicon.entries())
+    _check_phones(path, where, [unseen(target, target.read(text).content) for text in texts])
+    return result.lexicon
+
+
+def _check_phones(path: Path, where: str, foreign: Sequence[Sequence[str]]) -> None:
     """Raise if every pronunciation has phones that a model never writes, and report those of some."""
     if not any(foreign):
         return
@@ -118,4 +130,4 @@ def _check_phones(path: Path, foreign: Sequence[Sequence[str]]) -> None:
     if all(foreign):
         hint = "regard lexicon --phone-map or --symbols converts a dictionary as regard train did"
         _check.fail(f"{rule}, and each pronunciation has such phones", hint=hint)
-    note(f"{rule}: such pronunciations count as wrong")
+    note(f"{rule}" + ": such pronunciations count as wrong" * (where == "the test"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -28,6 +29,7 @@ from regard.seq2seq.sources import SOURCES
 from regard.seq2seq.sources.text.vocabulary import SPECIAL
 from regard.seq2seq.translator import Translator
 from regard_lexicon import Lexicon
+from regard_lexicon.commands.app import PronouncerApp, add_export_arguments
 from regard_lexicon.commands.dictionary import (
     dictionary_format,
     dictionary_pairs,
@@ -202,6 +204,16 @@ class PronunciationTask(Task):
     def answers(cls, model: Translator, path: Path) -> dict[str, list[str]] | None:
         """Return the words of a dictionary with all their pronunciations."""
         return right_answers(model, path) if reads_dictionary(path) else None
+
+    @classmethod
+    def add_export_arguments(cls, group: Any) -> None:
+        """Add the options of the exported dictionary, and of words for tests."""
+        add_export_arguments(group)
+
+    @classmethod
+    def app(cls, model: Seq2Seq, args: argparse.Namespace) -> PronouncerApp:
+        """Return the pronouncers, with the words of the dictionaries that are given."""
+        return PronouncerApp(model, args)
 
     @classmethod
     def columns(cls, test: Items, tokenize: str) -> dict[str, Column]:

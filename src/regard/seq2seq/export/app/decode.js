@@ -10,6 +10,7 @@ export class Decoder {
   static async load(folder) {
     const decoder = new Decoder();
     const rules = await (await fetch(new URL("model.json", folder))).json();
+    decoder.rules = rules;
     decoder.source = new Text(rules.source);
     decoder.target = new Text(rules.target);
     decoder.limit = rules.limit;

@@ -19,7 +19,7 @@ class Decoder:
     """A model in a folder of ``regard export``."""
 
     def __init__(self, folder: str | Path) -> None:
-        rules = json.loads(Path(folder, "model.json").read_text("utf-8"))
+        self.rules = rules = json.loads(Path(folder, "model.json").read_text("utf-8"))
         kind = TextRules if "tokens" in rules["source"] else __import__("arrays").ArrayRules
         self.source, self.target = kind(rules["source"]), TextRules(rules["target"])
         self.ends = [END] * (kind is TextRules)
@@ -47,6 +47,12 @@ class Decoder:
 
     def search(self, rows: list[Any], beam: int = 1) -> tuple[list[int], float, Any, bool]:
         """Return the ids of the best output, their score and weights, and whether they were cut off."""
+        found, cut = self.hypotheses(rows, beam, 1)
+        score, ids, weights = found[0]
+        return ids[1:-1], float(score), np.array(weights)[: len(ids) - 2], cut
+
+    def hypotheses(self, rows: list[Any], beam: int, count: int) -> tuple[list[Any], bool]:
+        """Return the best hypotheses, each with its score, ids and weights, and whether they were cut off."""
         source = {"source": np.array([rows]), "lengths": np.array([len(rows)])}
         given, most = source | run(self.encoder, source), self.limit[0] * len(rows) + self.limit[1]
         often, copies = self.repetitions, rows.count(UNKNOWN) if self.copies else 0
@@ -67,12 +73,11 @@ class Decoder:
                 elif rank < beam:
                     done.append((totals.flat[place] / length, [*live[i][1], END], weights))
             live = [hypothesis[:3] for hypothesis in grown[:beam]]
-            if not live or (done and (beam == 1 or max(mean for mean, *_ in done) >= live[0][0] / most)):
+            done.sort(key=lambda hypothesis: -hypothesis[0])
+            if not live or (len(done) >= count and (beam == 1 or done[count - 1][0] >= live[0][0] / most)):
                 break  # nothing that is longer can be better
             given["state"] = out["new_state"][[hypothesis[3] for hypothesis in grown[:beam]]]
-        best = done or [(live[0][0] / most, [*live[0][1], END], live[0][2])]
-        score, ids, weights = max(best, key=lambda hypothesis: hypothesis[0])
-        return ids[1:-1], float(score), np.array(weights)[: len(ids) - 2], not done
+        return done[:count] or [(live[0][0] / most, [*live[0][1], END], live[0][2])], not done
 
 
 def run(session: Any, given: dict[str, Any]) -> dict[str, Any]:

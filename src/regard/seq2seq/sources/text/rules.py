@@ -11,7 +11,7 @@ import numpy as np
 from regard._characters import classes
 from regard.seq2seq.sources.text.tokenizers import TOKEN, Tokenizer
 
-__all__ = ["rules"]
+__all__ = ["of_characters", "rules"]
 
 # Without surrogates, and without planes of characters that are not assigned or private: those are punctuation, too.
 _CODES = (*range(0xD800), *range(0xE000, 0x40000), *range(0xE0000, 0xE1000))
@@ -26,22 +26,23 @@ def rules(tokenizer: Tokenizer) -> dict[str, Any]:
             data["scores"], "<f4"
         ).tolist()  # exact, so that ties are the same
     if tokenizer.token_type == "words":
-        described["pattern"] = words_pattern()
+        described["pattern"] = of_characters(TOKEN.pattern)
     return described
 
 
 @cache
-def words_pattern() -> str:
-    """Return the expression by which words are tokenized, over characters instead of letters of classes."""
+def of_characters(expression: str) -> str:
+    """Return a regular expression over characters instead of the letters of `regard._characters.classes`."""
     of = _ranges()
 
     def characters(found: re.Match[str]) -> str:
         letters = found[0]
         return letters if letters[0] == "(" else "[" + "".join(of[axis] for axis in letters.strip("[]")) + "]"
 
-    return re.sub(r"\(\?P<word>|\[\w+\]|\w", characters, TOKEN.pattern)
+    return re.sub(r"\(\?P<word>|\[\w+\]|\w", characters, expression)
 
 
+@cache
 def _ranges() -> dict[str, str]:
     """Return the characters of each class, as the inside of brackets."""
     of_codes = np.array(list(classes("".join(map(chr, _CODES)))))

@@ -1,23 +1,29 @@
 // Alignments: the weights between the tokens of two sides, for each sentence and each hypothesis; of a picture, where
 // each token looked.
 
+const SCORED =
+  "The number is the score by which hypotheses are ranked: by default the mean log-probability of a token. 0 is certain.";
+
 regard.view("alignment", (root, data, { section }) => {
   const first = { sentence: 0, hypothesis: 0, shown: 0 };
   const view = { state: { ...first } };
   const chooser = el("div.chooser");
   const source = el("p.source");
   const list = el("div.hypotheses", { role: "group", "aria-label": "Hypotheses" });
-  const unit =
-    "The number is the score by which hypotheses are ranked: by default the mean log-probability of a token. ";
-  const scored = el("p.soft", unit, "0 is certain.");
+  const { noun = data.sentences[0].grid ? "Picture" : "Sentence", scored: unit = SCORED } = data;
+  const scored = el("p.soft", unit);
   const stage = el("div.stage");
   root.append(chooser, source, list, scored, stage);
-  const select = data.sentences.length > 1 ? chooseSentence(chooser, data.sentences, view, () => show()) : null;
+  const select = data.sentences.length > 1 ? chooseSentence(chooser, noun, data.sentences, view, () => show()) : null;
   const show = () => {
     const { state } = view;
     const sentence = data.sentences[state.sentence];
     if (select) select.selectedIndex = state.sentence;
-    const text = () => [el("b", sentence.name || "Source"), " ", bdi(sentence.text || sentence.source.join(" "))];
+    const text = () => [
+      el("b", sentence.name || data.noun || "Source"),
+      " ",
+      bdi(sentence.text || sentence.source.join(" ")),
+    ];
     put(source, sentence.grid ? sentence.name : text());
     source.hidden = Boolean(sentence.grid) && !sentence.name;
     scored.hidden = sentence.hypotheses[0].score === null;
@@ -42,14 +48,14 @@ regard.view("alignment", (root, data, { section }) => {
   regard.keepFields(section, view, () => ({ ...first }), codes, restored, Object.keys(codes));
 });
 
-function chooseSentence(chooser, sentences, view, show) {
+function chooseSentence(chooser, noun, sentences, view, show) {
   const of = ({ grid, hypotheses, text, source }) => (grid ? hypotheses[0].text : text || source.join(" "));
   const names = sentences.map((sentence, i) => [i + 1, sentence.name, of(sentence)].filter(Boolean).join("  "));
   const select = regard.list(names, 0, (index) => {
     Object.assign(view.state, { sentence: index, hypothesis: 0 });
     show();
   });
-  chooser.append(...regard.named(sentences[0].grid ? "Picture" : "Sentence", select));
+  chooser.append(...regard.named(noun, select));
   return select;
 }
 
