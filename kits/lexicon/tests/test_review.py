@@ -22,6 +22,7 @@ from regard.seq2seq.training.config import TrainingConfig
 from regard_lexicon import Lexicon, read
 from regard_lexicon.commands import review
 from regard_lexicon.commands.review import _expected_time
+from regard_lexicon.inflections import irregular
 from regard_lexicon.reading import places
 from regard_lexicon.reviewing import Doubt, as_folds, doubts, worst_first
 
@@ -195,6 +196,40 @@ def test_folds_that_are_trained_unequally_are_not_compared() -> None:
         for doubted in ({"a": 1.0, "b": 9.0, "c": 3.0}, {"d": 0.1, "e": 0.4})
     ]
     assert [one.word for one in worst_first(folds)] == ["b", "e", "c", "d", "a"]
+    differ = [("f", ("A",)), ("d", ("A",)), ("e", ("C",))]  # one more fold; a model has doubted d
+    rows = [(doubt.word, doubt.doubt) for doubt in worst_first(folds, differ)]
+    assert rows == [("b", 9.0), ("e", 0.4), ("e", 0.0), ("f", 0.0), ("c", 3.0), ("d", 0.1), ("a", 1.0)]
+
+
+def test_the_rows_of_a_family_follow_its_first_row() -> None:
+    numbers = {"interpolate": 9.0, "zebra": 8.0, "interpolated": 1.0, "walk": 7.0, "walking": 6.0}
+    doubts = [Doubt(word, ("A",), ("B",), number, None) for word, number in numbers.items()]
+    rows = [one.word for one in worst_first([doubts])]
+    assert rows == ["interpolate", "interpolated", "zebra", "walk", "walking"]
+
+
+def test_an_entry_that_differs_from_all_of_its_inflections() -> None:
+    """By hand: `balted` has lost a vowel, and so have a variant of `belting` and one of `delts`."""
+    entries = []
+    for word in (a + b + c + "t" for a in "bdgkpt" for b in "aeiou" for c in "lmnr"):
+        phones = [letter.upper() for letter in word]
+        forms = {"": [], "s": ["S"], "ed": ["IH", "D"], "ing": ["IH", "NG"]}
+        entries += [(word + ending, phones + more) for ending, more in forms.items()]
+    right = Lexicon(entries)
+    assert irregular(right) == {}
+    wrong = {
+        **{word: variants[0].phones for word, variants in right.items()},
+        "balted": ("B", "L", "T", "IH", "D"),
+    }
+    lexicon = Lexicon(
+        [*wrong.items(), ("belting", ["B", "T", "IH", "NG"]), ("delts", ["D", "S"]), ("odd", ["O"])]
+    )
+    assert irregular(lexicon) == {
+        ("balted", ("B", "L", "T", "IH", "D")): 3,
+        ("belting", ("B", "T", "IH", "NG")): 3,
+        ("delts", ("D", "S")): 3,
+    }
+    assert irregular(Lexicon(entries[:80])) == {}  # too few to know what is usual
 
 
 @pytest.mark.parametrize(
@@ -232,7 +267,7 @@ def reviewed(path: Path, *options: str) -> list[list[str]]:
     out = path.with_name("doubts.tsv")
     assert main(["review", str(path), "--out", str(out), "--folds", "2", *options]) == 0
     rows = [line.split("\t") for line in out.read_text("utf-8").splitlines()]
-    assert rows[0] == ["line", "word", "listed", "expected", "doubt", "probability"]
+    assert rows[0] == ["line", "word", "listed", "expected", "doubt", "probability", "inflections"]
     return rows[1:]
 
 
@@ -250,7 +285,7 @@ def test_each_row_names_its_entry_and_the_worst_are_first(tmp_path: Path) -> Non
     rows = reviewed(path, *TINY)
     assert len(rows) > 5
     lines = path.read_text("utf-8").splitlines()
-    for number, word, listed, expected, doubt, _ in rows:
+    for number, word, listed, expected, doubt, _, _ in rows:
         entry = lines[int(number) - 1].split(" ", 1)
         assert (entry[0].partition("(")[0], entry[1]) == (word, listed)
         assert expected != listed

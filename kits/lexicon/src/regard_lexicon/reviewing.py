@@ -5,10 +5,12 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from regard.seq2seq.corpus.spelling import families
 from regard.seq2seq.evaluation.metrics import edit_distance
 from regard_lexicon.lexicon import Variant
 
@@ -16,8 +18,9 @@ if TYPE_CHECKING:
     from regard.seq2seq import Translation
     from regard.seq2seq.translator import Translator
 
-__all__ = ["Doubt", "as_folds", "doubts"]
+__all__ = ["Doubt", "Entry", "as_folds", "doubts", "worst_first"]
 
+Entry = tuple[str, tuple[str, ...]]
 _SEED = 1  # of the folds
 
 
@@ -25,7 +28,7 @@ class Doubt(NamedTuple):
     """An entry whose phones are not those that a model expects.
 
     `doubt`: how much more probable an answer is, for each phone in which it differs; `probability`: that the expected
-    phones are right, if the model is calibrated.
+    phones are right, if the model is calibrated. An entry that only its inflections doubt has no expected phones.
     """
 
     word: str
@@ -35,17 +38,17 @@ class Doubt(NamedTuple):
     probability: float | None
 
 
-def as_folds(families: Sequence[Sequence[str]], count: int) -> list[list[str]]:
+def as_folds(known: Sequence[Sequence[str]], count: int) -> list[list[str]]:
     """Return parts of similar numbers of words; all words of a family are in one.
 
     In random order, each family joins the smallest part so far.
     """
     folds: list[list[str]] = [[] for _ in range(count)]
     sizes = [(0, number) for number in range(count)]
-    for i in np.random.default_rng(_SEED).permutation(len(families)):
+    for i in np.random.default_rng(_SEED).permutation(len(known)):
         size, number = heapq.heappop(sizes)
-        folds[number] += families[i]
-        heapq.heappush(sizes, (size + len(families[i]), number))
+        folds[number] += known[i]
+        heapq.heappush(sizes, (size + len(known[i]), number))
     return folds
 
 
@@ -83,12 +86,25 @@ def _probability(model: Translator, candidates: Sequence[Translation]) -> float 
     return None if model.model.calibration is None else model.probability(candidates)
 
 
-def worst_first(folds: Iterable[Iterable[Doubt]]) -> list[Doubt]:
-    """Return the doubts of folds of equal size in the order in which to look at them.
+def worst_first(folds: Iterable[Iterable[Doubt]], irregular: Iterable[Entry] = ()) -> list[Doubt]:
+    """Return the doubts of folds of equal size in the order in which to look at them, those of a family together.
 
     They are in the order of their places in their own folds, since the numbers of models that were trained unequally,
-    as on a busy machine, cannot be compared: of the same place, the larger first.
+    as on a busy machine, cannot be compared: of the same place, the larger first. Entries that differ from their
+    inflections, the worst first, are one more fold.
     """
-    sorted_folds = (sorted(found, key=lambda doubt: -doubt.doubt) for found in folds)
+    sorted_folds = [sorted(found, key=lambda doubt: -doubt.doubt) for found in folds]
+    known = {(doubt.word, doubt.listed): doubt for found in sorted_folds for doubt in found}
+    sorted_folds.append([known.get(entry, Doubt(*entry, (), 0.0, None)) for entry in irregular])
     placed = [(place, -doubt.doubt, doubt) for found in sorted_folds for place, doubt in enumerate(found)]
-    return [doubt for *_, doubt in sorted(placed, key=lambda row: row[:2])]
+    return _joined(dict.fromkeys(doubt for *_, doubt in sorted(placed, key=lambda row: row[:2])))
+
+
+def _joined(found: Iterable[Doubt]) -> list[Doubt]:
+    """Return doubts of which those of a spelling family follow its first one."""
+    doubts = [*found]
+    of_words = {w: i for i, family in enumerate(families(doubt.word for doubt in doubts)) for w in family}
+    rows: dict[int, list[Doubt]] = {}
+    for doubt in doubts:
+        rows.setdefault(of_words[doubt.word], []).append(doubt)
+    return [*chain.from_iterable(rows.values())]

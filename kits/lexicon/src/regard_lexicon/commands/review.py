@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -38,24 +38,26 @@ from regard_lexicon import Lexicon
 from regard_lexicon.commands.dictionary import dictionary_pairs
 from regard_lexicon.commands.lexicon import add_input, joined
 from regard_lexicon.commands.task import PronunciationTask
+from regard_lexicon.inflections import irregular
 from regard_lexicon.ipa import PHONES
 from regard_lexicon.reading import places
 from regard_lexicon.recipes import EXTRAS, expected_seconds, preset
-from regard_lexicon.reviewing import Doubt, as_folds, doubts, worst_first
+from regard_lexicon.reviewing import Doubt, Entry, as_folds, doubts, worst_first
 
 __all__ = ["add_arguments", "run"]
 
 _TOGETHER = 2_000  # words that are judged together
 _MOST_FOLDS = 100
 _AN_HOUR_AND_MORE = 90  # minutes; longer times are in hours
-_COLUMNS = ("line", "word", "listed", "expected", "doubt", "probability")
+_COLUMNS = ("line", "word", "listed", "expected", "doubt", "probability", "inflections")
 
 EXAMPLES = """\
 The words are divided into folds, all words of a spelling family into the same one. For each fold a model learns the
 words of the others, and judges those of the fold, which it has never seen. The table has a line for each entry whose
 phones are less probable than others, the most doubtful of each fold first: the line of the dictionary, the word, the
-listed phones, the expected ones, how much more probable others are for each phone that differs, and the probability
-that the expected ones are right.
+listed phones, the expected ones, how much more probable others are for each phone that differs, the probability that
+the expected ones are right, and of an entry that differs from all of its own inflections, how many these are: it is
+doubted by itself, too. Entries of a spelling family stand together.
 
 Ctrl-C stops; the same command goes on. Models and results of the folds are in --work.
 
@@ -122,11 +124,12 @@ def run(args: argparse.Namespace) -> int:
         note("interrupted; the same command goes on from there")
         return _signals.status_of(error)
     where = places(args.file, args.source, args.phones or PHONES[0])
+    inflections = irregular(lexicon)
+    rows = worst_first(found, inflections)
     with _files.replacing(args.out) as file:
-        file.writelines(f"{line}\n".encode() for line in _table(worst_first(found), where))
+        file.writelines(f"{line}\n".encode() for line in _table(rows, where, inflections))
     entries = sum(map(len, lexicon.values()))
-    count = sum(map(len, found))
-    print(report(f"{count:,} of {entries:,} entries are doubted, the worst first in {args.out}"))
+    print(report(f"{len(rows):,} of {entries:,} entries are doubted, the worst first in {args.out}"))
     return 0
 
 
@@ -248,18 +251,22 @@ def _parts(words: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield part
 
 
-def _table(found: list[Doubt], where: dict[tuple[str, tuple[str, ...]], str]) -> Iterator[str]:
+def _table(
+    found: Sequence[Doubt], where: Mapping[Entry, str], inflections: Mapping[Entry, int]
+) -> Iterator[str]:
     """Yield the lines of the table."""
     yield "\t".join(_COLUMNS)
     for doubt in found:
-        place = where.get((doubt.word, doubt.listed), "").removeprefix("line ")
+        entry = doubt.word, doubt.listed
+        place = where.get(entry, "").removeprefix("line ")
         probability = "" if doubt.probability is None else f"{doubt.probability:.4f}"
         cells = (
             place,
             doubt.word,
             " ".join(doubt.listed),
             " ".join(doubt.expected),
-            f"{doubt.doubt:.3f}",
+            f"{doubt.doubt:.3f}" if doubt.expected else "",
             probability,
+            str(inflections.get(entry, "")),
         )
         yield "\t".join(as_cell(clean(cell)) for cell in cells)

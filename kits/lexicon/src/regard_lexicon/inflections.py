@@ -1,0 +1,83 @@
+"""Entries of a dictionary that differ from their own inflections: a sign of errors that needs no model.
+
+Two words of a spelling family differ by an ending: ``walk, walking``. If most pairs with the same two endings have one
+of a few differences of their phones, an entry that has another difference in all such pairs is doubtful: the wrong
+phone is in it, since its inflections are regular among themselves, or in all of them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import combinations, product
+from typing import TypeVar
+
+from regard.seq2seq.corpus.spelling import families
+from regard_lexicon.lexicon import Variant
+from regard_lexicon.stress import stressed
+
+__all__ = ["irregular"]
+
+Phones = tuple[str, ...]
+Ending = tuple[Sequence[str], Sequence[str]]  # by what two words, or their phones, differ at their ends
+Pair = tuple[Ending, str, str]
+Text = TypeVar("Text", bound=Sequence[str])
+
+_STEM, _REPLACED, _ADDED = 3, 2, 4  # letters at least and at most, of two words
+_FEWEST = 100  # pairs, of which endings are known
+_USUAL = 0.02  # of the pairs of two endings, at least, have a difference of phones that is usual
+_REGULAR = 0.8  # of them, at least, have a usual one
+
+
+def irregular(lexicon: Mapping[str, Sequence[Variant]]) -> dict[tuple[str, Phones], int]:
+    """Return the entries that differ from all of their inflections, with their number, the largest first.
+
+    Stress does not count, since inflections shift it.
+    """
+    phones = {word: [stressed(v.phones, "drop") for v in variants] for word, variants in lexicon.items()}
+    found: defaultdict[tuple[str, int], list[bool]] = defaultdict(list)
+    pairs = [*_pairs(lexicon)]
+    usual = _usual(pairs, phones)
+    for ending, first, second in pairs:
+        fits = {
+            (i, j): _ending(a, b) in usual.get(ending, ())
+            for (i, a), (j, b) in product(enumerate(phones[first]), enumerate(phones[second]))
+        }
+        if ending in usual:
+            for side, word in enumerate((first, second)):
+                for i in range(len(phones[word])):
+                    found[word, i].append(any(fit for places, fit in fits.items() if places[side] == i))
+    counts = Counter({key: len(fits) for key, fits in found.items() if not any(fits)})
+    return {(word, lexicon[word][i].phones): count for (word, i), count in counts.most_common()}
+
+
+def _pairs(words: Iterable[str]) -> Iterator[Pair]:
+    """Yield two words of a family with their endings, the shorter word first."""
+    for family in families(words):
+        for first, second in combinations(sorted(family, key=len), 2):
+            old, new = ending = _ending(first, second)
+            if len(first) - len(old) >= _STEM and len(old) <= _REPLACED and len(new) <= _ADDED:
+                yield ending, first, second
+
+
+def _usual(pairs: Sequence[Pair], phones: Mapping[str, Sequence[Phones]]) -> dict[Ending, set[Ending]]:
+    """Return the usual differences of phones of regular endings, by the first variants."""
+    counts: defaultdict[Ending, Counter[Ending]] = defaultdict(Counter)
+    for ending, first, second in pairs:
+        counts[ending][_ending(phones[first][0], phones[second][0])] += 1
+    usual = {}
+    for ending, differences in counts.items():
+        total = differences.total()
+        often = {difference: n for difference, n in differences.items() if n >= _USUAL * total}
+        if total >= _FEWEST and sum(often.values()) >= _REGULAR * total:
+            usual[ending] = {*often}
+    return usual
+
+
+def _ending(first: Text, second: Text) -> tuple[Text, Text]:
+    """Return what is left of two sequences without their common beginning."""
+    same = next(
+        (i for i, pair in enumerate(zip(first, second, strict=False)) if pair[0] != pair[1]),
+        min(len(first), len(second)),
+    )
+    return first[same:], second[same:]  # type: ignore[return-value] # a slice of a sequence is of its type
