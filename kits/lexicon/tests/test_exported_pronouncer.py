@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import http.server
 import json
 import math
 import random
@@ -9,6 +11,7 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +19,7 @@ from typing import Any
 import pytest
 from errors import refused
 from exported import LINES
-from onnxruntime_web import NODE, packed
+from onnxruntime_web import BROWSER, NODE, packed
 
 from regard.cli import main
 from regard.seq2seq import Seq2Seq
@@ -232,6 +235,74 @@ def by_node(app: Path, folder: Path, program: str, lines: Sequence[str]) -> list
     )
     assert done.returncode == 0, done.stderr[-2000:]
     return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+@pytest.fixture
+def page(app: Path, tmp_path: Path) -> Iterator[Any]:
+    """The page on a phone that is dark, in Chromium; it prints no error and asks for nothing outside of its folder."""
+    driver = pytest.importorskip("playwright.sync_api", reason="pages are tested with playwright")
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        pytest.skip("no chromium on the path: apt-get install chromium")
+    folder, faults = tmp_path / "page", list[str]()
+    shutil.copytree(app, folder)
+    for name in BROWSER:
+        shutil.copy(packed(BROWSER) / name, folder / name)
+    files = functools.partial(_Quiet, directory=str(folder))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), files) as server, driver.sync_playwright() as play:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        browser = play.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        tab = browser.new_page(viewport={"width": 390, "height": 844}, color_scheme="dark")
+        tab.set_default_timeout(1_800_000)
+        tab.on("console", lambda line: line.type in ("error", "warning") and faults.append(line.text))
+        tab.on("pageerror", lambda error: faults.append(str(error)))
+        tab.goto(f"http://127.0.0.1:{server.server_port}/")
+        tab.wait_for_selector("#go:enabled")
+        tab.wait_for_selector("#output p")
+        yield tab
+        browser.close()
+        server.shutdown()
+        thread.join()
+    assert faults == []
+
+
+class _Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *_: Any) -> None:
+        """Print nothing."""
+
+
+@pytest.mark.slow
+@pytest.mark.threads
+def test_the_page_pronounces_words_with_their_probabilities(page: Any, app: Path, run: Path) -> None:
+    card = json.loads((app / "model.json").read_text("utf-8"))["card"]
+    assert page.title() == page.inner_text("h1") == "Pronunciation: run"
+    assert page.inner_text("#go") == "Pronounce"
+    told = page.inner_text("main > p:first-child")
+    wrong = card["exported"]["wrong"]["beam 5"]
+    assert told.startswith(
+        f"{100 * wrong:.1f} % of {card['exported']['count']} held-out words come out wrong."
+    )
+    assert told.endswith("Licence of the dictionary: BSD.")
+    assert page.locator("#examples button").all_inner_texts()[: len(card["examples"])] == card["examples"]
+    word, *_ = read(run / "listed.dict")
+    page.fill("#text", f"zab, {word} naïve 日本!")
+    page.click("#go")
+    page.wait_for_selector("#output p:nth-child(4)")
+    rows = page.locator("#output p").all_inner_texts()
+    answer = Pronouncer.load(run / "run")("zab")
+    assert answer.probability is not None
+    share = f"right with a probability of {100 * answer.probability:.1f} %"
+    assert rows[0].split() == ["zab", *answer.phones, *share.split()]
+    assert rows[1].endswith("in the dictionary")
+    assert page.locator("#output mark").all_inner_texts() == [
+        "guess: the model does not know ï",
+        "skipped: the model does not know 日, 本",
+    ]
+    seen = page.inner_text("main")
+    assert "</s>" not in seen
+    assert "log-probability" not in seen
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
 @pytest.mark.slow
