@@ -1,7 +1,7 @@
 // The page of an exported pronouncer: words, their phones, and how the model attended to the letters.
 
 import { packed, start } from "./form.js";
-import { Pronouncer, shares, sum } from "./pronounce.js";
+import { shares, sum, TextPronouncer } from "./pronounce.js";
 
 const { regard } = window;
 const el = regard.element;
@@ -33,7 +33,15 @@ function source({ source, probability, unknown }) {
 
 function row(answer) {
   const phones = answer.variants.length ? answer.variants : [answer.phones];
-  return el("p", {}, regard.label(answer.word), " ", el("b", {}, phones.join(" / ")), " ", el("small", {}, source(answer)));
+  return el(
+    "p",
+    {},
+    regard.label(answer.word),
+    " ",
+    el("b", {}, phones.join(" / ")),
+    " ",
+    el("small", {}, source(answer)),
+  );
 }
 
 // A word of the view: its letters without the end, and the answers with their shares of the probability of all.
@@ -43,7 +51,10 @@ function word({ word, tokens, found }) {
     text,
     score: Math.round((1000 * all[i]) / sum(all)) / 1000,
     tokens: phones,
-    ...(weights && { weights: packed(withoutEnd(weights, tokens.length), [phones.length, tokens.length]), warnings: [] }),
+    ...(weights && {
+      weights: packed(withoutEnd(weights, tokens.length), [phones.length, tokens.length]),
+      warnings: [],
+    }),
   }));
   return { source: tokens, text: word, hypotheses, links: [] };
 }
@@ -51,7 +62,7 @@ function word({ word, tokens, found }) {
 const withoutEnd = (weights, letters) => weights.filter((_, i) => i % (letters + 1) < letters);
 
 async function load(folder) {
-  const pronouncer = await Pronouncer.load(folder);
+  const pronouncer = await TextPronouncer.load(folder);
   describe(pronouncer.decoder.rules);
   return pronouncer;
 }

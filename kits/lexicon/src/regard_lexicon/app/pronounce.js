@@ -7,7 +7,7 @@ const [MOST, BEAM, TAB, LINE] = [1000, 5, 9, 10]; // letters, hypotheses, bytes
 const lowered = (text) => text.replaceAll("İ", "i").toLowerCase();
 const CASES = { "": (text) => text, lower: lowered, upper: (text) => text.toUpperCase() };
 
-export class Pronouncer {
+export class TextPronouncer {
   // Load a folder. `unknown`: whether a word with letters that the model has never seen is a "guess", or left out ("skip").
   static async load(folder, unknown = "guess") {
     const decoder = await Decoder.load(folder);
@@ -15,9 +15,9 @@ export class Pronouncer {
     Object.assign(decoder, { repetitions: rules.repetitions, copies: false });
     const cut = new RegExp(rules.word, "gu");
     const bytes = await (await fetch(new URL("lexicon.txt", folder))).arrayBuffer();
-    const lexicon = new Lexicon(new Uint8Array(bytes));
+    const lexicon = new WordList(new Uint8Array(bytes));
     const guesses = unknown === "guess";
-    return Object.assign(new Pronouncer(), { decoder, rules, cut, lexicon, guesses });
+    return Object.assign(new TextPronouncer(), { decoder, rules, cut, lexicon, guesses });
   }
 
   // Return the answer of each word of a text: word, phones (between blanks), source (dictionary, model, guess where letters
@@ -114,7 +114,7 @@ function logRatio(first, second) {
 }
 
 // A dictionary that is loaded as it is, and searched by bisection: pronounce.py describes the file.
-class Lexicon {
+class WordList {
   constructor(data) {
     this.data = data;
     this.start = data.indexOf(LINE) + 1;

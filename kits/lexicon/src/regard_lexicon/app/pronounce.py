@@ -19,7 +19,7 @@ MOST = 1000  # letters
 CASES: Any = {"": str, "lower": lowered, "upper": str.upper}
 
 
-class Pronouncer:
+class TextPronouncer:
     """The model and the dictionary of a folder of ``regard export``."""
 
     def __init__(self, folder: str | Path, unknown: str = "guess") -> None:
@@ -28,7 +28,7 @@ class Pronouncer:
         self.rules = self.decoder.rules["pronouncer"]
         self.decoder.repetitions, self.decoder.copies = self.rules["repetitions"], False
         self.calibration = self.decoder.rules.get("calibration")
-        self.cut, self.lexicon = re.compile(self.rules["word"]), Lexicon(Path(folder, "lexicon.txt"))
+        self.cut, self.lexicon = re.compile(self.rules["word"]), WordList(Path(folder, "lexicon.txt"))
 
     def __call__(self, text: str) -> list[Answer]:
         """Return the answer of each word of a text."""
@@ -96,7 +96,7 @@ def log_ratio(first: float, second: float) -> float:
     return max(min(math.log(max(first, math.exp(-20)) / max(second, math.exp(-20))), 10), -10)
 
 
-class Lexicon:
+class WordList:
     """A dictionary that is loaded as it is, and searched by bisection.
 
     The first line has the phones, of which number i is the character 33 + i of the other lines: a word, and after TABs
@@ -130,7 +130,7 @@ class Lexicon:
 
 
 if __name__ == "__main__":
-    pronounce = Pronouncer(Path(__file__).parent)
+    pronounce = TextPronouncer(Path(__file__).parent)
     for answer in (answer for text in sys.argv[1:] or sys.stdin for answer in pronounce(text)):
         probability = "" if answer.probability is None else f"{answer.probability:.4f}"
         print(answer.word, answer.phones, answer.source, probability, sep="\t")

@@ -114,7 +114,7 @@ def _tested(draft: Draft, count: int) -> Iterator[str]:
     """Yield the lines of words for tests: nine of ten as they were compared, the first of them in capitals, too."""
     given = [example.name for example in draft.examples[: count - count // 10]]
     with copied("pronounce", draft.folder) as module:
-        pronounce = module.Pronouncer(draft.folder)
+        pronounce = module.TextPronouncer(draft.folder)
         yield _COLUMNS.replace(" ", "\t")
         for word in [*given, *map(str.upper, given[: count // 10])]:
             yield "\t".join([word, *_answers(pronounce, word)])
