@@ -54,7 +54,7 @@ ODD = [
         "\u2423 a\u2423b",
         "\ufeffworld",
     ),
-    "a" * 1_000 + " " + "b" * 1_001,
+    "a" * 60 + " " + "b" * 1_001,
 ]
 Row = tuple[str, str, str, float | None, list[str], list[str]]
 

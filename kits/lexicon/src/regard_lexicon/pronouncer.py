@@ -29,7 +29,7 @@ BEAM = 5  # hypotheses, by default
 _SENTENCE_END = re.compile("(?<=[.!?…]) ")
 _LEAST = 1e-9  # of an attention weight
 _BLANK = "\u2423"  # as a tokenizer of characters writes it
-_WORD = "[wdmyjz]+(?:[hq][wdmyjz]+)*"  # of the letters of classes
+_WORD = "[wdmy][wdmyjz]*(?:[hq][wdmyjz]+)*"  # of the letters of classes
 _WORD_OF_CLASSES = re.compile(_WORD)
 _LETTERS = "tokens"  # the kind of tokenizer for which a word is given as its letters
 
