@@ -29,7 +29,7 @@ TURNS, CALLS = 7, 60
 def decoding(folder: Path, words: list[str]) -> None:
     """Print how long a model takes, and the memory of this process after it."""
     sys.path.insert(0, str(folder))
-    from decode import Decoder  # type: ignore[import-not-found]
+    from decode import Decoder
 
     begin = time.process_time()
     decoder = Decoder(folder)

@@ -400,7 +400,7 @@ def words_of(text: str) -> list[str]:
 
 def _replaced(text: str, words: Iterator[str]) -> str:
     """Return a text whose words are replaced."""
-    parts, end = [], 0
+    parts, end = list[str](), 0
     for found in _WORD_OF_CLASSES.finditer(classes(text)):
         parts += text[end : found.start()], next(words)
         end = found.end()

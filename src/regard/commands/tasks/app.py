@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 from regard.seq2seq.export.folder import Draft
 
@@ -16,8 +15,8 @@ class App:
     `files`: the names of further files; `page`: of those that a page for browsers needs.
     """
 
-    files: ClassVar[Sequence[str]] = ()
-    page: ClassVar[Sequence[str]] = ()
+    files: Sequence[str] = ()
+    page: Sequence[str] = ()
 
     def examples(self, right: Sequence[str]) -> list[str]:
         """Return the first examples: some of the held-out sources that the files answer right."""
