@@ -13,24 +13,26 @@ import regard
 _SOURCE = str(Path(regard.__file__).parent)
 
 
-def interrupted_everywhere(call: Callable[[], object], every: int = 1) -> Iterator[int]:
+def interrupted_everywhere(
+    call: Callable[[], object], every: int = 1, within: tuple[str, ...] = (_SOURCE,)
+) -> Iterator[int]:
     """Raise KeyboardInterrupt before a statement of this package; yield its number, until the call ends before it.
 
-    With `every` the numbers are 1, 1 + every, and so on.
+    With `every` the numbers are 1, 1 + every, and so on. `within`: files or folders whose statements count.
     """
     number = 1
-    while _interrupted(call, number):
+    while _interrupted(call, number, within):
         yield number
         number += every
 
 
-def _interrupted(call: Callable[[], object], at: int) -> bool:
+def _interrupted(call: Callable[[], object], at: int, within: tuple[str, ...]) -> bool:
     """Call a function until it is about to run its statement `at`; return whether it has come so far."""
     left = at
 
     def trace(frame: FrameType, event: str, _: Any) -> Any:
         nonlocal left
-        if not frame.f_code.co_filename.startswith(_SOURCE):
+        if not frame.f_code.co_filename.startswith(within):
             return None
         if event == "line":
             left -= 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import numpy as np
@@ -26,9 +27,19 @@ def same(one: dict[str, Any], other: dict[str, Any]) -> bool:
     return one.keys() == other.keys() and all(one[key] is other[key] for key in one)
 
 
+def modules_of_fit(name: str) -> tuple[str, ...]:
+    """The modules that assign to an estimator."""
+    return tuple(
+        inspect.getfile(cls)
+        for cls in getattr(estimators, name).__mro__
+        if cls.__module__.startswith("regard")
+    )
+
+
 @pytest.mark.parametrize("is_fitted", [False, True])
-@pytest.mark.parametrize("every", [997, pytest.param(17, marks=pytest.mark.slow)])
-def test_an_interrupted_fit_changes_nothing(name: str, is_fitted: bool, every: int) -> None:
+@pytest.mark.parametrize("everywhere", [True, pytest.param(False, marks=pytest.mark.slow)])
+def test_an_interrupted_fit_changes_nothing(name: str, is_fitted: bool, everywhere: bool) -> None:
+    """Before each statement of the modules that assign to an estimator, and before some of what they call."""
     x = np.arange(24.0).reshape(8, 3)
     y = targets_of(name, x)
     model = getattr(estimators, name)(max_iter=1, random_state=0)
@@ -37,7 +48,8 @@ def test_an_interrupted_fit_changes_nothing(name: str, is_fitted: bool, every: i
     before = dict(vars(model))
     complete = getattr(estimators, name)(max_iter=1, random_state=0).fit(x, y)
     ends = 0
-    for _ in interrupted_everywhere(lambda: model.fit(x, y), every):
+    places: dict[str, Any] = {"every": 997} if everywhere else {"within": modules_of_fit(name)}
+    for _ in interrupted_everywhere(lambda: model.fit(x, y), **places):
         if not same(vars(model), before):  # after the last statement but one, all is done
             ends += 1
             np.testing.assert_array_equal(model.parameters_, complete.parameters_)
