@@ -631,7 +631,8 @@ def test_law_5_one_query_of_many_items_and_thousands_of_keys(isa: str, width: in
     """A task takes several chunks where there are many items, and the keys of all before their values."""
     rng = np.random.default_rng(width)
     lengths = np.array([5700, 5700, 1, 128, 1024, 4096, 4097, 5000])
-    drawn = rng.standard_normal((8, 5719, width), dtype=np.float32)  # once, as it takes most of the time
+    drawn_as = np.result_type(DTYPES[dtype], np.float32)
+    drawn = rng.standard_normal((8, 5719, width), dtype=drawn_as)  # once, as it takes most of the time
     q, k, v = (
         drawn[:, rows].astype(DTYPES[dtype]) for rows in (slice(5700, None), slice(5700), slice(7, 5707))
     )

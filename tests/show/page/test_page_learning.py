@@ -273,7 +273,8 @@ def test_any_words_fit_the_plane(opened: Any, accessible: Any, words: int, width
         assert frame["y"] - 1 <= box["y"] <= frame["y"] + frame["height"]
         over = [other for other in boxes[:number] if overlap(box, other)]
         assert over == [] or words > 8
-    accessible(tab)
+    if words in (1, 16):
+        accessible(tab)
 
 
 def card(tab: Any, title: str) -> Any:
