@@ -14,13 +14,13 @@ _SOURCE = str(Path(regard.__file__).parent)
 
 
 def interrupted_everywhere(
-    call: Callable[[], object], every: int = 1, within: tuple[str, ...] = (_SOURCE,)
+    call: Callable[[], object], every: int = 1, first: int = 1, within: tuple[str, ...] = (_SOURCE,)
 ) -> Iterator[int]:
     """Raise KeyboardInterrupt before a statement of this package; yield its number, until the call ends before it.
 
-    With `every` the numbers are 1, 1 + every, and so on. `within`: files or folders whose statements count.
+    The numbers are `first`, `first` + `every`, and so on. `within`: files or folders whose statements count.
     """
-    number = 1
+    number = first
     while _interrupted(call, number, within):
         yield number
         number += every
