@@ -1,0 +1,106 @@
+"""What do other normalisations of a decoder's attention give? Three tasks, at equal steps.
+
+    python benchmarks/normalizations.py [--tasks translation captions sounds] [--names softmax sparsemax] [--steps 300]
+
+The tasks and sizes are those of `faithfulness.py`; the network is its conditional one. Of held-out items this prints
+BLEU or, of sounds, the share of wrong answers; the share of weights that are exactly 0; how often the largest weight of
+an output is that of the input whose erasure it loses most by; and the training steps in a second. Softmax is trained by
+one call of the library for all decoder steps, the others step by step. Finished rows are in `runs/normalizations`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from typing import Any
+
+import numpy as np
+from faithfulness import NETWORKS, TASKS
+from record import Row, add_option, keep, save
+from trial import RUNS, header, sides
+
+from data import run
+from regard.commands.evaluate.faithfulness import compare_with_erasure
+from regard.seq2seq import Seq2Seq, TrainingConfig
+from regard.seq2seq.evaluation.metrics import bleu, exact
+from regard.seq2seq.translator import Translation
+
+NAMES = ("softmax", "sparsemax", "entmax", "sigmoid", "relu", "local_m", "local_p")
+ORDERED = ("translation", "sounds")  # tasks whose sources have positions
+
+
+def measured(task: str, name: str, steps: int) -> Row:
+    """Train and measure a model, or return what has been measured."""
+    path = RUNS / "normalizations" / f"{task}-{name}-{steps}.json"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(measure(task, name, steps)), encoding="utf-8")
+    row: Row = json.loads(path.read_text(encoding="utf-8"))
+    return row
+
+
+def measure(task: str, name: str, steps: int) -> Row:
+    """Train a model, and measure it on held-out items."""
+    data, known = TASKS[task].data(), TASKS[task]
+    training = TrainingConfig(**{**known.training, "steps": steps}, seed=1)
+    network: dict[str, Any] = {**NETWORKS["conditional"], "normalize": name}
+    model, start = Seq2Seq(network=network, training=training, **known.options), time.perf_counter()
+    model.fit(*sides(data.train), valid=sides(data.valid))
+    seconds = time.perf_counter() - start
+    sources, targets = sides(data.test)
+    answers = model.translate(sources)
+    about: Row = {"task": task, "normalize": name, "steps": steps, "items": len(answers)}
+    about |= quality(task, answers, [str(target) for target in targets])
+    about |= {"zeros": zeros(answers), "steps_per_second": steps / seconds}
+    written = [i for i, answer in enumerate(answers) if answer.text]
+    compared = compare_with_erasure(model, [sources[i] for i in written], [answers[i].text for i in written])
+    return about | {"top": compared.kinds["weights"].top.value}
+
+
+def quality(task: str, answers: list[Translation], targets: list[str]) -> Row:
+    """Return BLEU, or of sounds the share of wrong answers in percent."""
+    texts = [answer.text for answer in answers]
+    if task == "sounds":
+        return {"wrong": 100 * (1 - exact(texts, targets))}
+    return {"bleu": bleu(texts, targets).score}
+
+
+def zeros(answers: list[Translation]) -> float:
+    """Return the share of weights that are exactly 0."""
+    weights = [answer.alignment.ravel() for answer in answers if answer.alignment is not None]
+    return float(np.mean(np.concatenate(weights) == 0))
+
+
+def line(row: Row) -> str:
+    """Return a line of the table."""
+    score = f"{row['bleu']:6.1f} BLEU" if "bleu" in row else f"{row['wrong']:5.1f} % wrong"
+    shares = f"{100 * row['zeros']:5.1f} % zeros, {100 * row['top']:5.1f} % top"
+    return (
+        f"{row['task']:<12}{row['normalize']:<10}{score:>14}, {shares}, {row['steps_per_second']:.1f} steps/s"
+    )
+
+
+def main() -> None:
+    """Train all models that are not there, and print a table."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    tasks = [task for task in TASKS if task != "planted"]
+    parser.add_argument("--tasks", nargs="+", choices=tasks, default=tasks)
+    parser.add_argument("--names", nargs="+", choices=NAMES, default=NAMES)
+    parser.add_argument("--steps", type=int, default=300, metavar="N")
+    add_option(parser)
+    args = parser.parse_args()
+    header(f"{args.steps} steps")
+    for task in args.tasks:
+        for name in args.names:
+            if task in ORDERED or not name.startswith("local"):
+                row = measured(task, name, args.steps)
+                keep(**row)
+                print(line(row), flush=True)
+    save(args.json)
+
+
+if __name__ == "__main__":
+    run(main)
