@@ -1,8 +1,7 @@
 """Does a weight matter? What each input contributes, what an output loses without it, and whether attention agrees.
 
 A weight says which inputs an output was computed from. Whether they mattered is another question (Jain and Wallace
-2019, "Attention is not Explanation"; Wiegreffe and Pinter 2019, "Attention is not not Explanation"), which these
-functions answer for one model and its data. They take arrays and functions, so the model may be anybody's.
+2019, "Attention is not Explanation"; Wiegreffe and Pinter 2019, "Attention is not not Explanation").
 """
 
 from __future__ import annotations
