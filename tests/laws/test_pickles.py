@@ -127,6 +127,7 @@ def test_every_class_that_a_package_exports_is_tried() -> None:
     modules += (explanation, figures, section)
     exported = {getattr(module, name) for module in modules for name in module.__all__}
     abstract = {mask.Mask, position.Scaling, scores.Score, scores.Differentiable}
+    abstract |= {weights.Normalizer, weights.DifferentiableNormalizer}
     assert {one for one in exported if inspect.isclass(one)} - abstract == {
         type(thing) for thing in values() if type(thing) in exported
     }

@@ -257,8 +257,7 @@ Seq2Seq(network={"input_feeding": True})
     ValueError: input_feeding needs the style luong; here it has no effect. Got True instead.
       hint: leave it out
 Seq2Seq(network={"score": "general", "attention": 9})
-    ValueError: attention needs a score that projects states: additive or scaled_dot; here it has no effect. \
-Got 9 instead.
+    ValueError: attention needs a score that projects states, such as additive; here it has no effect. Got 9 instead.
       hint: leave it out
 Seq2Seq().translate(["w1"])
     ValueError: the model must be trained or loaded first.

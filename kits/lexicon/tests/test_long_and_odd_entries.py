@@ -30,7 +30,8 @@ def test_a_pronunciation_that_cannot_be_read_again_is_left_out(format: str) -> N
 
 def test_a_table_of_doubts_has_no_formula() -> None:
     doubt = Doubt("=1+1", ("@", "b"), ("-", "b"), 1.5, 0.25)
-    assert [*_table([doubt], {("=1+1", ("@", "b")): "line 7"})][1] == "7\t'=1+1\t'@ b\t'- b\t1.500\t0.2500"
+    entry = "=1+1", ("@", "b")
+    assert [*_table([doubt], {entry: "line 7"}, {entry: 3})][1] == "7\t'=1+1\t'@ b\t'- b\t1.500\t0.2500\t3"
 
 
 def test_a_list_of_what_is_left_out_has_no_formula(tmp_path: Path) -> None:

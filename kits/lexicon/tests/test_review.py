@@ -316,7 +316,8 @@ def test_spoilt_entries_of_a_regular_language_are_among_the_worst(tmp_path: Path
     ]
     sizes = [f"{name}=16" for name in ("embedding", "encoder", "decoder", "attention")]
     rows = reviewed(path, *training, "--network", *sizes)
-    worst = {(row[1], tuple(row[2].split())): tuple(row[3].split()) for row in rows[:10]}
+    doubted = sorted(rows, key=lambda row: -float(row[4] or 0))  # in the table families stand together
+    worst = {(row[1], tuple(row[2].split())): tuple(row[3].split()) for row in doubted[:10]}
     assert worst.keys() >= {*spoilt.items()}
     assert sum(worst[word, phones] == listed[word] for word, phones in spoilt.items()) >= 4
 
