@@ -60,7 +60,7 @@ def with_pictures(text: str) -> str:
 
 def draw(folder: Path) -> None:
     """Draw the weights of every variant, heads side by side."""
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     for _, variant in variants():
         heads = variant.weights()
         figure = Figure(figsize=(1.8 * len(heads), 1.8), layout="constrained")

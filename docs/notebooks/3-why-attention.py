@@ -161,14 +161,14 @@ print(f"{len(train):,} pairs to learn from, {len(test):,} to test on: {test[7]}"
 # Two translators that differ in one thing: the second has no attention, and its decoder starts from the last states
 # of the encoder and has no further access to the source. The first is Bahdanau's, which asks with $s_{t-1}$ as above.
 # (By default regard's decoder first takes in the word before, and asks with that state between two steps.) Both are
-# small, so that each is trained in about a minute or less.
+# small, so that each is trained in about a minute or two.
 
 
 # %% tags=["training"]
 def learn(attention):
     start = time.perf_counter()
     sizes = {"style": "bahdanau", "embedding": 64, "encoder": 64, "decoder": 128}
-    model = Seq2Seq(attention=attention, epochs=3, max_tokens=15, network=sizes, seed=1)
+    model = Seq2Seq(attention=attention, epochs=6, max_tokens=15, network=sizes, seed=1)
     model.fit(*zip(*train, strict=True), valid=tuple(zip(*valid[:200], strict=True)))
     print(f"{time.perf_counter() - start:.0f} seconds")
     return model
