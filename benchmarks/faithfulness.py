@@ -1,4 +1,4 @@
-"""Does attention say what matters? Print how well weights agree with erasure, for four networks and four tasks.
+"""Does attention say what matters? Print how well weights agree with erasure, for five networks and four tasks.
 
     python benchmarks/faithfulness.py [--seeds 1 2 3] [--tasks planted translation captions sounds] [--kept]
 
@@ -19,7 +19,7 @@ are compared with what the token's log-probability has lost, as ``regard evaluat
 - *captions*: scenes of handwritten digits (data/digits); the inputs are the 100 cells of the picture;
 - *sounds*: a tenth of CMUdict, letters to sounds; guided: by `regard.seq2seq.alignment.monotonic`.
 
-All weights are softmax's, the only normalisation that these networks have.
+*sparsemax* is the conditional network with that in place of the softmax.
 """
 
 from __future__ import annotations
@@ -54,6 +54,7 @@ NETWORKS: Mapping[str, Mapping[str, Any]] = {
     "Bahdanau": {**SIZES, "style": "bahdanau", "attention": 48},
     "transformer": {"model_size": 64, "feedforward_size": 128, "encoder_layers": 2, "decoder_layers": 2},
     "Luong": {**SIZES, "style": "luong", "score": "general"},
+    "sparsemax": {**SIZES, "style": "conditional", "attention": 48, "normalize": "sparsemax"},
 }
 
 
@@ -160,7 +161,12 @@ def sound_links() -> list[frozenset[tuple[int, int]]]:
 
 
 TASKS: Mapping[str, Task] = {
-    "planted": Task(planted, {"source": "characters", "target": "tokens"}, {"steps": 1_000, "dropout": 0.1}),
+    "planted": Task(
+        planted,
+        {"source": "characters", "target": "tokens"},
+        {"steps": 1_000, "dropout": 0.1},
+        ["conditional", "Bahdanau", "transformer", "Luong"],
+    ),
     "translation": Task(translation, {"max_tokens": LONGEST}, {"steps": 2_000}, guide=help_links),
     "captions": Task(
         captions,

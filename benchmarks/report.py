@@ -590,6 +590,27 @@ def faithfulness() -> list[str]:
     ]
 
 
+def normalizations() -> list[str]:
+    """What other normalisations than the softmax reach at equal steps."""
+    tasks = unique(row["task"] for row in rows("normalizations"))
+    lines = []
+    for name in unique(row["normalize"] for row in rows("normalizations")):
+        cells = [name]
+        for task in tasks:
+            found = rows("normalizations", task=task, normalize=name)
+            cells += normalized(found[0]) if found else ["-"] * 4
+        lines.append(cells)
+    heads = [f"{task}: {what}" for task in tasks for what in ("quality", "zeros, %", "top, %", "steps/s")]
+    return [*table(["", *heads], lines), "", source("normalizations")]
+
+
+def normalized(row: Row) -> list[str]:
+    """Return the cells of a normalisation of a task."""
+    quality = f"BLEU {row['bleu']:.1f}" if "bleu" in row else f"{row['wrong']:.0f} % wrong"
+    shares = (f"{100 * row[key]:.0f}" for key in ("zeros", "top"))
+    return [quality, *shares, f"{row['steps_per_second']:.1f}"]
+
+
 def interval(figures: Sequence[float], field: str) -> str:
     """Return a mean with its interval; a share in percent."""
     low, value, high = (100 * x for x in figures) if field == "top" else figures
@@ -729,6 +750,7 @@ BLOCKS: dict[str, Callable[[], list[str]]] = {
         *(
             alignments,
             faithfulness,
+            normalizations,
             planted,
             model_sizes,
             kernel_summary,
