@@ -198,12 +198,12 @@ def trials(tasks: Sequence[str], seeds: Sequence[int]) -> Iterator[Trial]:
     for seed in seeds:
         for task in tasks:
             for network in TASKS[task].networks:
-                yield from (Trial(task, network, guided, seed) for guided in kinds(task))
+                yield from (Trial(task, network, guided, seed) for guided in kinds(task, network))
 
 
-def kinds(task: str) -> tuple[bool, ...]:
-    """Return whether models of a task are guided: some are, where there are links."""
-    return (False, True) if TASKS[task].guide else (False,)
+def kinds(task: str, network: str) -> tuple[bool, ...]:
+    """Return whether models of a task are guided: where there are links, also those with a softmax."""
+    return (False, True) if TASKS[task].guide and network != "sparsemax" else (False,)
 
 
 def untrained(trial: Trial) -> Seq2Seq:
