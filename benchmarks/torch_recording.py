@@ -35,7 +35,7 @@ from record import Row, add_option, keep, save
 from torch_models import SIZES, ids_of, model_of, task_of
 
 LONGEST = 20_000
-TURNS = 15
+TURNS = 40
 REMOTE_SCRIPT = re.compile(r"""["'(]https?://[^"')\s]*(?:\.js|\.min|\.css)\b""")
 
 
