@@ -373,9 +373,8 @@ class entmax(Normalizer):
         largest = np.where(np.isposinf(largest), np.nan, largest)
         shifted = np.where(np.isneginf(z), -np.inf, z - largest)
         weights = self._above(shifted, self._threshold(shifted))
-        total = weights.sum(
-            -1, keepdims=True
-        )  # for a large alpha the rounding of the threshold moves it from 1
+        # For a large alpha the rounding of the threshold moves the sum from 1.
+        total = weights.sum(-1, keepdims=True)
         return (weights / np.where(total == 0, 1, total)).astype(logits.dtype)
 
     def _above(self, z: Array, threshold: Array) -> Array:

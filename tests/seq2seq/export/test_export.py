@@ -753,7 +753,7 @@ def test_a_missing_package_is_named_before_any_work(
 def test_other_scores_and_normalizations_are_refused(family: str, network: dict[str, Any], got: str) -> None:
     model = Seq2Seq(family=family, network=network, epochs=1).fit(["a", "b"] * 2, ["c", "d"] * 2)
     with pytest.raises(
-        ValueError, match=f"the graphs of a step have the softmax, .* This network has {got}\\."
+        ValueError, match=f"only networks with normalize=softmax .* This network has {got}\\."
     ):
         check_exportable(model.model, without_extras=False)
 

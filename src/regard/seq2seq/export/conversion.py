@@ -22,7 +22,8 @@ def check_exportable(model: Model[Network], *, without_extras: bool) -> None:
     c = model.network.config
     score, known = getattr(c, "score", "scaled_dot"), recurrent.SCORES
     if c.normalize != "softmax" or score not in known:
-        rule = f"the graphs of a step have the softmax, and as scores {', '.join(known)}."
+        scores = ", ".join(name for name in known if name != "none")
+        rule = f"only networks with normalize=softmax and a score of {scores} can be exported."
         _check.fail(f"{rule} This network has score={score}, normalize={c.normalize}.")
     if model.extras and not without_extras:
         names = " and ".join(name.replace("_", " ") for name in model.extras)
