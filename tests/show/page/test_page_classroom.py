@@ -35,6 +35,19 @@ def page(opened: Any) -> Any:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("name", ["heads", "sheet", "quiz"])
+def test_the_heading_of_an_address_is_below_the_rail_of_a_phone(opened: Any, name: str) -> None:
+    tab = opened(HtmlPage(story()), width=390, height=844)
+    tab.goto(f"{tab.url}#{name}")
+    tab.wait_for_function(
+        "name => { const box = (at) => document.querySelector(at).getBoundingClientRect();"
+        " const { top } = box(`#${name} h2`);"
+        " return scrollY > 0 && box('.rail').bottom <= top && top < innerHeight; }",
+        arg=name,
+    )
+
+
+@pytest.mark.slow
 def test_every_set_can_be_computed_by_hand_and_has_an_answer(page: Any) -> None:
     for number in (0, 1, 2, 17, 500, 999):
         for k in range(3):
