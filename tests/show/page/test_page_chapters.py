@@ -337,6 +337,7 @@ def test_a_table_that_goes_on_has_its_head_on_each_sheet(opened: Any, tmp_path: 
         pytest.skip("no pdftotext on the path: apt-get install poppler-utils")
     tab = opened(HtmlPage(story(["shares"])))
     tab.locator(".drawer[data-part=steps] summary").click()
+    tab.locator(".drawer[data-part=steps] thead th:visible").last.wait_for()
     tab.pdf(path=tmp_path / "page.pdf", format="A5")
     done = subprocess.run([pdftotext, "-layout", tmp_path / "page.pdf", "-"], capture_output=True, text=True)
     sheets = [
