@@ -279,13 +279,25 @@ def minus_infinity(s: Sizes) -> Array:
     return bias
 
 
-def alibi(s: Sizes) -> Option:
+def aligned(s: Sizes, align: str) -> tuple[Any, Array]:
+    """The argument `align`, "lengths" for each sequence's last key, and the key of each query (n, 1) or (..., n, 1)."""
+    if align == "lengths":
+        keys = s.rng.integers(0, s.m, (BATCH, 1), endpoint=True) - s.n
+        return keys, s.i + keys[..., None, None]
+    return align, s.i + (s.m - s.n if align == "end" else 0)
+
+
+def alibi(align: str) -> Builder:
     """ALiBi of 4 heads under a causal mask: slopes 2^-2, 2^-4, 2^-6, 2^-8 times j - i."""
     slopes = np.array([0.25, 0.0625, 0.015625, 0.00390625])
-    dense = s.j <= s.i + s.m - s.n
-    added = -slopes[:, None, None] * np.abs(s.i + s.m - s.n - s.j)
-    options = {"mask": regard.mask.causal(align="end"), "bias": regard.position.alibi(HEADS, align="end")}
-    return Option(options, basic(s, mask=dense, bias=added))
+
+    def build(s: Sizes) -> Option:
+        at, centre = aligned(s, align)
+        options = {"mask": regard.mask.causal(align=at), "bias": regard.position.alibi(HEADS, align=at)}
+        added = -slopes[:, None, None] * np.abs(centre - s.j)
+        return Option(options, basic(s, mask=s.j <= centre, bias=added))
+
+    return build
 
 
 def t5_bucket(distance: int, buckets: int, max_distance: int, bidirectional: bool) -> int:
@@ -309,14 +321,17 @@ def t5_bucket(distance: int, buckets: int, max_distance: int, bidirectional: boo
     return first + exact + k
 
 
-def t5(s: Sizes) -> Option:
+def t5(align: str) -> Builder:
     """T5 buckets of 4 heads, both directions."""
-    table = s.normal(8, HEADS)
-    offsets = s.i * 0 + s.j - s.i
-    bucket = np.vectorize(lambda x: t5_bucket(int(x), 8, 16, True), otypes=[int])(offsets)
-    added = np.moveaxis(table[bucket], -1, 0)
-    bias = regard.position.t5_buckets(table, max_distance=16, align="start")
-    return Option({"bias": bias}, basic(s, bias=added))
+
+    def build(s: Sizes) -> Option:
+        table, (at, centre) = s.normal(8, HEADS), aligned(s, align)
+        bucket = np.vectorize(lambda x: t5_bucket(int(x), 8, 16, True), otypes=[int])(s.j - centre)
+        added = table.T[np.arange(HEADS)[:, None, None], bucket]
+        bias = regard.position.t5_buckets(table, max_distance=16, align=at)
+        return Option({"bias": bias}, basic(s, bias=added))
+
+    return build
 
 
 def local_p(s: Sizes) -> Option:
@@ -343,23 +358,10 @@ def window(left: int | None, right: int | None, align: str) -> Builder:
     """A sliding window, None for no bound."""
 
     def build(s: Sizes) -> tuple[Any, Array]:
-        centre = s.i + (s.m - s.n if align == "end" else 0)
+        at, centre = aligned(s, align)
         low = -1 if left is None else centre - left
         high = s.m if right is None else centre + right
-        return regard.mask.window(left, right, align=align), (low <= s.j) & (s.j <= high)
-
-    return masked(build)
-
-
-def aligned_to_lengths(left: int | None, right: int | None) -> Builder:
-    """A window that ends with each sequence's last key."""
-
-    def build(s: Sizes) -> tuple[Any, Array]:
-        align = s.rng.integers(0, s.m, (BATCH, 1), endpoint=True) - s.n
-        centre = s.i + align[..., None, None]
-        low = -1 if left is None else centre - left
-        high = s.m if right is None else centre + right
-        return regard.mask.window(left, right, align=align), (low <= s.j) & (s.j <= high)
+        return regard.mask.window(left, right, align=at), (low <= s.j) & (s.j <= high)
 
     return masked(build)
 
@@ -368,9 +370,9 @@ def local_m(width: int, align: str) -> Builder:
     """Luong's local-m window: keys outside are masked."""
 
     def build(s: Sizes) -> Option:
-        centre = s.i + (s.m - s.n if align == "end" else 0)
+        at, centre = aligned(s, align)
         near = np.abs(s.j - centre) <= width
-        return Option({"normalize": regard.weights.local_m(width, align=align)}, basic(s, mask=near))
+        return Option({"normalize": regard.weights.local_m(width, align=at)}, basic(s, mask=near))
 
     return build
 
@@ -415,8 +417,10 @@ OPTIONS: dict[str, Builder] = {
     "bias-row": biased(lambda s: s.normal(s.m)),
     "bias-column": biased(lambda s: s.normal(BATCH, 1, s.n, 1)),
     "bias-minus-infinity": biased(minus_infinity),
-    "bias-alibi": alibi,
-    "bias-t5": t5,
+    "bias-alibi": alibi("end"),
+    "bias-alibi-lengths": alibi("lengths"),
+    "bias-t5": t5("start"),
+    "bias-t5-lengths": t5("lengths"),
     "mask-array": masked(random_mask),
     "mask-array-and-bias": masked(random_mask, bias=True),
     "mask-key-row": masked(lambda s: ((s.j[0] % 3 != 0), np.broadcast_to(s.j % 3 != 0, (s.n, s.m)))),
@@ -427,8 +431,8 @@ OPTIONS: dict[str, Builder] = {
     "mask-window-end": window(2, 0, "end"),
     "mask-window-left": window(1, None, "start"),
     "mask-window-right": window(None, 1, "end"),
-    "mask-causal-lengths": aligned_to_lengths(None, 0),
-    "mask-window-lengths": aligned_to_lengths(2, 1),
+    "mask-causal-lengths": window(None, 0, "lengths"),
+    "mask-window-lengths": window(2, 1, "lengths"),
     "mask-prefix": masked(lambda s: (regard.mask.prefix(2, align="start"), (s.j <= s.i) | (s.j < 2))),
     "mask-lengths": masked(key_lengths),
     "mask-lengths-both": masked(both_lengths),
@@ -446,10 +450,11 @@ OPTIONS: dict[str, Builder] = {
     "normalize-object": user_normalizer,
     "normalize-local_m-start": local_m(2, "start"),
     "normalize-local_m-end": local_m(1, "end"),
+    "normalize-local_m-lengths": local_m(1, "lengths"),
     "normalize-local_p": local_p,
     "sink": sunk(lambda s: (s.normal(HEADS, scale=2.0), plain()(s))),
     "sink-shared": sunk(lambda s: (0.0, score_and_mask(s))),
-    "sink-batch": sunk(lambda s: (s.normal(BATCH, 1, scale=2.0), alibi(s))),
+    "sink-batch": sunk(lambda s: (s.normal(BATCH, 1, scale=2.0), alibi("end")(s))),
     "sink-none": sunk(lambda s: (np.array([-np.inf, 1, -np.inf, -1], s.dtype), plain(softcap=0.8)(s))),
     "sink-everything": sunk(lambda s: (s.normal(BATCH, HEADS), everything(s))),
     "everything": everything,

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,9 @@ from regard._once import computed_once
 __all__: list[str] = []
 
 Array = NDArray[Any]
+Align = Literal["start", "end"]
+MOST_OFFSET = 1 << 61  # so that its sums with distances are 64-bit integers
+PER_SENTENCE = "one for each sentence of (batch, heads, ...) has shape (batch, 1)"
 
 
 @dataclass(frozen=True)
@@ -96,6 +99,29 @@ def layout(queries: Array, keys: Array, values: Array) -> Layout:
     return Layout((*outer, heads_q), (heads_kv, heads_q // heads_kv), n, m)
 
 
+def as_align(align: Any, *, optional: bool = True) -> Any:
+    """Return the argument `align` of a mask, a bias or a window: its name, an int64 array or, if `optional`, None."""
+    if isinstance(align, str) or (align is None and not optional):
+        return _check.choice("align", align, ("start", "end"))
+    if align is None:
+        return None
+    return _check.integer_array("align", align, least=-MOST_OFFSET, most=MOST_OFFSET)
+
+
+def first_key(name: str, align: Align | NDArray[np.int64] | None, layout: Layout) -> int | NDArray[np.int64]:
+    """Return the key that query 0 is aligned with: an integer, or an array that broadcasts to (...)."""
+    if isinstance(align, np.ndarray):
+        hint = PER_SENTENCE if align.ndim else ""
+        _check.broadcast("align", align.shape, layout.batch_shape, "(...)", hint)
+        return int(align.flat[0]) if align.size and (align == align.flat[0]).all() else align
+    if align is None and layout.n != layout.m:  # law 9
+        _check.fail(
+            f'{name} needs align="start" or align="end" where n != m: {layout.n} and {layout.m}',
+            hint='"start": query 0 is aligned with key 0; "end": the last query with the last key (a cache)',
+        )
+    return layout.m - layout.n if align == "end" else 0
+
+
 @dataclass(frozen=True)
 class Region:
     """A block of an attention: slices of the leading dimensions of the result, of the queries and of the keys."""
@@ -124,6 +150,11 @@ class Region:
     def of_pairs(self, array: Array) -> Array:
         """Return the part of an option that broadcasts to (..., n, m)."""
         return cut(array, (*self.batch, self.rows, self.columns))
+
+    def align(self, name: str, align: Align | NDArray[np.int64] | None, layout: Layout) -> Array:
+        """Return the argument `align` of the block, which is aligned in the complete attention."""
+        first = self.of_batch(np.asarray(first_key(name, align, layout)))
+        return np.asarray(first + self.rows.start - self.columns.start)
 
     def of_axes(self, array: Array, axes: tuple[str, ...]) -> Array:
         """Return the part of an array with these axes: ``n`` and ``M`` are positions of queries and keys."""

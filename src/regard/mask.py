@@ -9,13 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regard import _check
-from regard._layout import DistinctItems, Layout, Region, extent, slices
+from regard._layout import (
+    PER_SENTENCE,
+    Align,
+    DistinctItems,
+    Layout,
+    Region,
+    as_align,
+    extent,
+    first_key,
+    slices,
+)
 from regard._repr import constructor_text, value_text
 
 __all__ = ["Mask", "causal", "documents", "lengths", "prefix", "window"]
@@ -23,13 +33,10 @@ __all__ = ["Mask", "causal", "documents", "lengths", "prefix", "window"]
 Bools = NDArray[np.bool_]
 Visible: TypeAlias = bool | Bools  # of a block: all, nothing, or an array (items or 1, queries, keys)
 Evaluate = Callable[[slice, slice, slice], Visible]  # of items, queries and keys
-Align = Literal["start", "end"]
 MAX_DEPTH = 700
 MAX_PRINTED_DEPTH = 60
 BLOCK_PAIRS = 2**16  # that `dense` evaluates at a time
 FAR = 1 << 62  # larger than any distance
-MOST_OFFSET = FAR // 2  # so that its sums with distances are 64-bit integers
-PER_SENTENCE = "one for each sentence of (batch, heads, ...) has shape (batch, 1)"
 SMALLEST, LARGEST = -_check.MOST - 1, _check.MOST  # of 64-bit integers
 
 
@@ -513,37 +520,6 @@ class Dense(Mask):
         return value_text(self.array)
 
 
-def _offset(name: str, align: Align | None, layout: Layout) -> int:
-    """Return the key that query 0 is aligned with: law 9."""
-    if align is None and layout.n != layout.m:
-        _check.fail(
-            f'{name} needs align="start" or align="end" where n != m: {layout.n} and {layout.m}',
-            hint='"start": query 0 is aligned with key 0; "end": the last query with the last key (a cache)',
-        )
-    return layout.m - layout.n if align == "end" else 0
-
-
-def _check_align(align: str | None) -> None:
-    if align is not None:
-        _check.choice("align", align, ("start", "end"))
-
-
-def _offsets(name: str, align: Align | NDArray[np.int64] | None, layout: Layout) -> int | NDArray[np.int64]:
-    """Return the key that query 0 is aligned with: an integer, or an array that broadcasts to (...)."""
-    if not isinstance(align, np.ndarray):
-        return _offset(name, align, layout)
-    _check.broadcast("align", align.shape, layout.batch_shape, "(...)", PER_SENTENCE if align.ndim else "")
-    return int(align.flat[0]) if align.size and (align == align.flat[0]).all() else align
-
-
-def _as_align(align: Any) -> Any:
-    """Return `align` of a mask: None, its name, or an int64 array."""
-    if align is None or isinstance(align, str):
-        _check_align(align)
-        return align
-    return _check.integer_array("align", align, least=-MOST_OFFSET, most=MOST_OFFSET)
-
-
 def _up_to(offsets: NDArray[np.int64], layout: Layout) -> list[MaskStep]:
     """Let query i see the keys up to i + offset.
 
@@ -597,7 +573,7 @@ class window(Mask):
         for name in ("left", "right"):
             if getattr(self, name) is not None:  # as a Python integer: NumPy's wrap around
                 object.__setattr__(self, name, _check.integer(name, getattr(self, name)))
-        object.__setattr__(self, "align", _as_align(self.align))
+        object.__setattr__(self, "align", as_align(self.align))
 
     def batch_shape(self) -> tuple[int, ...]:
         return self.align.shape if isinstance(self.align, np.ndarray) else ()
@@ -613,20 +589,18 @@ class window(Mask):
         return BandStep(None if low is None else offset - low, None if high is None else offset + high)
 
     def bind(self, layout: Layout) -> Bound:
-        offsets = _offsets(type(self).__name__, self.align, layout)
-        if not isinstance(offsets, np.ndarray):
-            return Bound(self._band(offsets))
+        first = first_key(type(self).__name__, self.align, layout)
+        if not isinstance(first, np.ndarray):
+            return Bound(self._band(first))
         steps: list[MaskStep] = [BandStep(None, None)]
         if self.right is not None:
-            steps = _up_to(offsets + min(self.right, FAR), layout)
+            steps = _up_to(first + min(self.right, FAR), layout)
         if self.left is not None:
-            steps += [*_up_to(offsets - min(self.left, FAR) - 1, layout), NOT, BOTH]
+            steps += [*_up_to(first - min(self.left, FAR) - 1, layout), NOT, BOTH]
         return Bound(*steps)
 
     def restrict(self, layout: Layout, region: Region) -> Mask:
-        offsets = np.asarray(_offsets(type(self).__name__, self.align, layout))
-        moved = region.rows.start - region.columns.start
-        return window(self.left, self.right, region.of_batch(offsets) + moved)
+        return window(self.left, self.right, region.align(type(self).__name__, self.align, layout))
 
 
 class causal(window):
@@ -836,13 +810,13 @@ class prefix(Mask):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "length", _check.integer_array("length of prefix", self.length, least=0))
-        object.__setattr__(self, "align", _as_align(self.align))
+        object.__setattr__(self, "align", as_align(self.align))
 
     def batch_shape(self) -> tuple[int, ...]:
         return self._composed().batch_shape()
 
     def bind(self, layout: Layout) -> Bound:
-        _offsets("prefix", self.align, layout)
+        first_key("prefix", self.align, layout)
         _per_item("length of prefix", self.length, layout, layout.m)
         return bound(self._composed(), layout)
 

@@ -17,9 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from regard import _check
 from regard._einsum import einsum
-from regard._layout import DistinctItems, Layout, Region
+from regard._layout import DistinctItems, Layout, Region, as_align, first_key
 from regard._repr import constructor_text
-from regard.mask import Align, _check_align, _offset
 
 __all__ = [
     *("Scaling", "alibi", "dynamic", "linear", "llama3", "longrope", "rotary", "rotary_vjp", "sinusoidal"),
@@ -94,40 +93,49 @@ class ArrayBias:
 
 
 class DistanceBias:
-    """A bias ``table[bucket(j - i), head]``: `fill` reads the table, `collect` sums a gradient into its shape."""
+    """A bias ``table[bucket(j - i - offset), head]``: `fill` reads the table, `collect` sums a gradient into its shape.
+
+    Both take the distances (items or 1, queries, keys): of each item, or of all where they have one offset.
+    """
 
     def __init__(
         self,
         table: Array,
         layout: Layout,
-        offset: int,
+        offset: int | NDArray[np.int64],
         fill: Callable[[Array, Array], Array],
         collect: Callable[[Array, Array], Array],
     ) -> None:
         heads = layout.batch_shape[-1] if layout.batch_shape else 1
-        self.table, self.offset, self.fill, self.collect = table, offset, fill, collect
+        self.table, self.fill, self.collect = table, fill, collect
         self.heads: NDArray[np.intp] = np.arange(layout.items) % heads if layout.items else np.arange(0)
+        shared = not isinstance(offset, np.ndarray)
+        self.distinct = heads if shared else layout.items  # first items, which the others repeat
+        offsets = np.broadcast_to(offset, (1,) if shared else layout.batch_shape)
+        self.offsets: NDArray[np.int64] = offsets.reshape(-1, 1, 1)
         self.total = np.zeros_like(table)
 
-    def _distances(self, rows: slice, columns: slice) -> Array:
+    def _distances(self, items: slice, rows: slice, columns: slice) -> Array:
         keys, queries = np.arange(columns.start, columns.stop), np.arange(rows.start, rows.stop)
-        return keys - queries[:, None] - self.offset
+        offsets = self.offsets if len(self.offsets) == 1 else self.offsets[items]
+        return np.asarray(keys - queries[:, None] - offsets)
 
     def block(self, items: slice, rows: slice, columns: slice) -> Array:
         """Return (items, queries, keys)."""
-        return self.fill(self._distances(rows, columns), self.table[..., self.heads[items]])
+        return self.fill(self._distances(items, rows, columns), self.table[..., self.heads[items]])
 
     def add_gradient(self, items: slice, rows: slice, columns: slice, dlogits: Array) -> None:
         """Add the gradient (items, queries, keys) of a block."""
-        self._add(self.heads[items], self.collect(self._distances(rows, columns), dlogits))
+        self._add(self.heads[items], self.collect(self._distances(items, rows, columns), dlogits))
 
     def _all_distances(self, n: int, m: int) -> Array:
-        """Return the argument of `fill` for every i - j + m - 1: (1, n + m - 1)."""
-        return (np.arange(m - 1, -n, -1) - self.offset)[None]
+        """Return the argument of `fill` for every i - j + m - 1: (items or 1, 1, n + m - 1)."""
+        return np.asarray(np.arange(m - 1, -n, -1) - self.offsets)
 
     def by_distance(self, n: int, m: int) -> Array:
-        """Return the bias as a table (heads, n + m - 1) over i - j + m - 1."""
-        return np.ascontiguousarray(self.fill(self._all_distances(n, m), self.table)[:, 0])
+        """Return the bias as a table (distinct items, n + m - 1) over i - j + m - 1."""
+        of_items = self.table[..., self.heads[: self.distinct]]
+        return np.ascontiguousarray(self.fill(self._all_distances(n, m), of_items)[:, 0])
 
     def add_gradient_by_distance(self, n: int, m: int, gradient: Array) -> None:
         """Add a gradient (items, n + m - 1)."""
@@ -161,8 +169,8 @@ class alibi:
     slopes : int or array (heads,)
         The slopes, or the number of heads h for the paper's ``2^(-8/h), 2^(-16/h), ...``. If h is not a power of 2,
         these are the slopes of the next lower power, then every second one of the next higher.
-    align : {"start", "end"}, optional
-        Where n != m: query i is aligned with key i ("start") or key i + m - n ("end").
+    align : {"start", "end"} or int array broadcasting to (...), optional
+        As for `regard.mask.window`, required where n != m.
 
     Returns
     -------
@@ -186,7 +194,7 @@ class alibi:
     """
 
     slopes: Any
-    align: Align | None = None
+    align: Any = None
 
     def __repr__(self) -> str:
         return constructor_text(self)
@@ -198,18 +206,11 @@ class alibi:
         slopes = _check.parameter("slopes", slopes, "(heads,)")
         _check.finite("slopes", slopes)
         object.__setattr__(self, "slopes", slopes)
-        _check_align(self.align)
+        object.__setattr__(self, "align", as_align(self.align))
 
     def bind(self, layout: Layout, dtype: np.dtype[Any]) -> BoundBias:
         """Check the bias against the shape of one attention, and bind it."""
-        return self._bound(layout, dtype, _offset("alibi", self.align, layout))
-
-    def restrict(self, layout: Layout, region: Region) -> BlockBias:
-        """Return the bias of a block of an attention; `layout` is that of the complete attention."""
-        heads = replace(self, slopes=self.slopes[_heads_of(region)])
-        return BlockBias(heads, _offset("alibi", self.align, layout), region)
-
-    def _bound(self, layout: Layout, dtype: np.dtype[Any], offset: int) -> BoundBias:
+        offset = first_key("alibi", self.align, layout)
         _check_heads("slopes", len(self.slopes), layout)
         for slope in self.slopes.tolist():
             _check.representable("slopes", slope, dtype)
@@ -219,10 +220,14 @@ class alibi:
             return bias
 
         def collect(distances: Array, dlogits: Array) -> Array:
-            dslopes: Array = -einsum("gij,ij->g", dlogits, np.abs(distances).astype(dtype))
+            dslopes: Array = -einsum("gij,gij->g", dlogits, np.abs(distances).astype(dtype))
             return dslopes
 
         return DistanceBias(_check.rounded(self.slopes, dtype), layout, offset, fill, collect)
+
+    def restrict(self, layout: Layout, region: Region) -> alibi:
+        """Return the bias of a block of an attention; `layout` is that of the complete attention."""
+        return alibi(self.slopes[_heads_of(region)], region.align("alibi", self.align, layout))
 
 
 def _slopes(heads: int) -> Array:
@@ -246,8 +251,8 @@ class t5_buckets:
     max_distance : int
         Distances from this one on, and some smaller ones, share the last bucket. With 32 buckets and 128 it begins at
         91 or, if not bidirectional, at 113.
-    align : {"start", "end"}, optional
-        Where n != m: query i is aligned with key i ("start") or key i + m - n ("end").
+    align : {"start", "end"} or int array broadcasting to (...), optional
+        As for `regard.mask.window`, required where n != m.
 
     Returns
     -------
@@ -273,7 +278,7 @@ class t5_buckets:
     table: Any
     bidirectional: bool = True
     max_distance: int = 128
-    align: Align | None = None
+    align: Any = None
 
     def __repr__(self) -> str:
         return constructor_text(self)
@@ -289,7 +294,7 @@ class t5_buckets:
         object.__setattr__(
             self, "max_distance", _check.integer("max_distance", self.max_distance, least, _check.MOST)
         )
-        _check_align(self.align)
+        object.__setattr__(self, "align", as_align(self.align))
 
     def bucket(self, distances: ArrayLike) -> NDArray[np.int64]:
         """Return the bucket of each distance j - i.
@@ -326,47 +331,33 @@ class t5_buckets:
 
     def bind(self, layout: Layout, dtype: np.dtype[Any]) -> BoundBias:
         """Check the bias against the shape of one attention, and bind it."""
-        return self._bound(layout, dtype, _offset("t5_buckets", self.align, layout))
-
-    def restrict(self, layout: Layout, region: Region) -> BlockBias:
-        """Return the bias of a block of an attention; `layout` is that of the complete attention."""
-        heads = replace(self, table=self.table[:, _heads_of(region)])
-        return BlockBias(heads, _offset("t5_buckets", self.align, layout), region)
-
-    def _bound(self, layout: Layout, dtype: np.dtype[Any], offset: int) -> BoundBias:
+        offset = first_key("t5_buckets", self.align, layout)
         _check_heads("table", self.table.shape[1], layout)
         largest = self.table[np.isfinite(self.table)]
         _check.representable("table", float(np.abs(largest).max(initial=0.0)), dtype)
 
         def fill(distances: Array, table: Array) -> Array:
-            return np.moveaxis(table[self.bucket(distances)], -1, 0)
+            bias: Array = table[self.bucket(distances), np.arange(table.shape[1])[:, None, None]]
+            return bias
 
         def collect(distances: Array, dlogits: Array) -> Array:
-            buckets, size = self.bucket(distances).ravel(), len(self.table)
-            return np.stack([np.bincount(buckets, part.ravel(), size) for part in dlogits], axis=-1)
+            pairs = zip(np.broadcast_to(self.bucket(distances), dlogits.shape), dlogits, strict=True)
+            size = len(self.table)
+            return np.stack([np.bincount(x.ravel(), part.ravel(), size) for x, part in pairs], axis=-1)
 
         return DistanceBias(_check.rounded(self.table, dtype), layout, offset, fill, collect)
 
-
-@dataclass(frozen=True, eq=False)
-class BlockBias:
-    """The bias of a block of an attention, whose query 0 is aligned with key `offset` in the complete attention."""
-
-    heads: alibi | t5_buckets
-    offset: int
-    region: Region
-
-    def bind(self, layout: Layout, dtype: np.dtype[Any]) -> BoundBias:
-        """Check the bias against the shape of the block, and bind it."""
-        moved = self.offset + self.region.rows.start - self.region.columns.start
-        return self.heads._bound(layout, dtype, moved)
+    def restrict(self, layout: Layout, region: Region) -> t5_buckets:
+        """Return the bias of a block of an attention; `layout` is that of the complete attention."""
+        moved = region.align("t5_buckets", self.align, layout)
+        return replace(self, table=self.table[:, _heads_of(region)], align=moved)
 
 
 def _heads_of(region: Region) -> slice:
     return region.batch[-1] if region.batch else slice(None)
 
 
-BiasObject: TypeAlias = alibi | t5_buckets | BlockBias
+BiasObject: TypeAlias = alibi | t5_buckets
 BiasLike: TypeAlias = BiasObject | ArrayLike
 
 

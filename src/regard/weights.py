@@ -20,13 +20,13 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeAlias, cast, runtime_checkable
+from typing import Any, Protocol, TypeAlias, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regard import _check
-from regard._layout import Layout
+from regard._layout import Layout, as_align
 from regard._repr import constructor_text
 
 __all__ = [
@@ -45,7 +45,6 @@ __all__ = [
 ]
 
 Array = NDArray[Any]
-Align = Literal["start", "end"]
 
 
 def _logits(logits: ArrayLike) -> Array:
@@ -495,7 +494,7 @@ class relu(Normalizer):
         return np.asarray(dweights * np.heaviside(logits, 0) / _visible_keys(logits))
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class local_m:
     """Apply softmax inside a window that moves with the query: keys i - width to i + width.
 
@@ -503,8 +502,8 @@ class local_m:
     ----------
     width : int
         Visible keys on either side of the aligned position (D in the paper).
-    align : {"start", "end"}
-        Query i is aligned with key i ("start") or key i + m - n ("end").
+    align : {"start", "end"} or int array broadcasting to (...)
+        Query i is aligned with key i ("start"), key i + m - n ("end") or key i + `align`.
 
     Returns
     -------
@@ -526,7 +525,7 @@ class local_m:
     """
 
     width: int
-    align: Align = "start"
+    align: Any = "start"
 
     def __repr__(self) -> str:
         return constructor_text(self)
@@ -534,7 +533,7 @@ class local_m:
     def __post_init__(self) -> None:
         # A Python integer: NumPy's wrap around.
         object.__setattr__(self, "width", _check.integer("width", self.width))
-        _check.choice("align", self.align, ("start", "end"))
+        object.__setattr__(self, "align", as_align(self.align, optional=False))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

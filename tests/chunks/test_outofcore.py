@@ -246,7 +246,10 @@ def different() -> list[dict[str, Any]]:
     composed = [~mask.lengths(9), mask.lengths(9) & mask.lengths(5), mask.lengths(9) | mask.lengths(5)]
     arrays = [np.ones((3, 50), bool), np.ones((1, 50), bool), np.eye(3, 50, dtype=bool)]
     of_biases: dict[str, list[Any]] = {
-        "alibi": [position.alibi(1, "end"), position.alibi(1, "start"), position.alibi([0.5], "end")],
+        "alibi": [
+            *(position.alibi(1, align) for align in ("end", "start", np.array(5), np.array(6))),
+            position.alibi([0.5], "end"),
+        ],
         "t5_buckets": [
             position.t5_buckets(table, bidirectional, distance, align)
             for table, bidirectional, distance, align in [

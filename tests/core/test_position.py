@@ -163,6 +163,25 @@ def test_alibi_subtracts_slope_times_distance() -> None:
     )
 
 
+@pytest.mark.parametrize("kernel", ["auto", "blocked"])
+def test_each_sequence_has_an_alignment_of_its_own(kernel: str) -> None:
+    """Two sequences of 3 and 2 keys, whose last query is their newest token: by hand, with every sum of weights 1."""
+    x, values = np.zeros((2, 1, 2, 1)), np.zeros((2, 1, 3, 1))
+    align = np.array([[3], [2]]) - 2
+    slopes = [[[[-1, 0, -1], [-2, -1, 0]]], [[[0, -1, -2], [-1, 0, -1]]]]
+    near = position.alibi([1.0], align=align)
+    logits = regard.attend(x, np.zeros((2, 1, 3, 1)), values, bias=near).logits
+    np.testing.assert_array_equal(logits, slopes)
+    buckets = regard.attend(x, values, values, bias=position.t5_buckets(table(8), align=align)).logits
+    np.testing.assert_array_equal(buckets, [[[[1, 0, 5], [2, 1, 0]]], [[[0, 5, 6], [1, 0, 5]]]])
+    _, pullback = regard.attention_vjp(
+        x, values, np.array([1.0, 0, 0])[:, None] + values, bias=near, kernel=kernel
+    )
+    weights = np.exp(slopes) / np.exp(slopes).sum(-1, keepdims=True)
+    along = weights * (np.array([1.0, 0, 0]) - weights[..., :1])
+    np.testing.assert_allclose(pullback(np.ones((2, 1, 2, 1))).bias, [(along * slopes).sum()], rtol=1e-12)
+
+
 # ---- T5 buckets -----------------------------------------------------------------------------------------------
 
 

@@ -147,6 +147,9 @@ mask=~mask.window(1, 1)
 mask=mask.prefix(1)
     ValueError: prefix needs align="start" or align="end" where n != m: 5 and 7{shapes}
       hint: "start": query 0 is aligned with key 0; "end": the last query with the last key (a cache)
+mask=mask.causal(align=[1, 2, 3])
+    ValueError: align must broadcast to (...) = (2,). Got shape (3,) instead.{shapes}
+      hint: one for each sentence of (batch, heads, ...) has shape (batch, 1)
 mask=mask.prefix(9, align="end")
     ValueError: length of prefix must be at most 7. Got 9 instead.{shapes}
 mask=mask.lengths([3, 8])
@@ -176,6 +179,12 @@ bias=position.alibi(3, align="end")
 bias=position.alibi(2)
     ValueError: alibi needs align="start" or align="end" where n != m: 5 and 7{shapes}
       hint: "start": query 0 is aligned with key 0; "end": the last query with the last key (a cache)
+bias=position.alibi(2, align=[1, 2, 3])
+    ValueError: align must broadcast to (...) = (2,). Got shape (3,) instead.{shapes}
+      hint: one for each sentence of (batch, heads, ...) has shape (batch, 1)
+bias=position.t5_buckets(o(8, 2), align=[1, 2, 3])
+    ValueError: align must broadcast to (...) = (2,). Got shape (3,) instead.{shapes}
+      hint: one for each sentence of (batch, heads, ...) has shape (batch, 1)
 bias=position.t5_buckets(o(8, 3), align="end")
     ValueError: table must have one entry for each of the 2 query heads. Got 3 instead.{shapes}
       hint: heads are the last leading dimension of queries (..., heads, n, d)
@@ -218,6 +227,9 @@ normalize=weights.entmax(0.5)
       hint: 1 is softmax, 1.5 is entmax15, 2 is sparsemax
 normalize=weights.entmax
     TypeError: normalize must be an instance, not a class: weights.entmax(...)
+normalize=weights.local_m(1, align=[1, 2, 3])
+    ValueError: align must broadcast to (...) = (2,). Got shape (3,) instead.{shapes}
+      hint: one for each sentence of (batch, heads, ...) has shape (batch, 1)
 normalize=weights.local_p(o(4), 1.0)
     ValueError: positions must broadcast to (..., n) = (2, 5). Got shape (4,) instead.{shapes}
 """
@@ -439,10 +451,16 @@ mask.causal().dense(-1, 2)
     ValueError: n must be at least 0. Got -1 instead.
 position.alibi(0)
     ValueError: slopes must be at least 1. Got 0 instead.
+position.alibi(1, align="middle")
+    ValueError: align must be one of 'start', 'end'. Got 'middle' instead.
+position.alibi(1, align=0.5)
+    TypeError: align must hold integers. Got dtype float64 instead.
 position.alibi(o(2, 2))
     ValueError: slopes must have shape (heads,). Got shape (2, 2) instead.
 position.t5_buckets(o(3))
     ValueError: table must have shape (buckets, heads). Got shape (3,) instead.
+position.t5_buckets(o(8, 1), align=0.5)
+    TypeError: align must hold integers. Got dtype float64 instead.
 position.t5_buckets(o(5, 1))
     ValueError: table must have at least 4 buckets, a multiple of 2. Got 5 instead.
 position.t5_buckets(o(32, 1), max_distance=8)
@@ -489,6 +507,10 @@ weights.local_m(-1)
     ValueError: width must be at least 0. Got -1 instead.
 weights.local_m(1, align="middle")
     ValueError: align must be one of 'start', 'end'. Got 'middle' instead.
+weights.local_m(1, align=None)
+    ValueError: align must be one of 'start', 'end'. Got None instead.
+weights.local_m(1, align=0.5)
+    TypeError: align must hold integers. Got dtype float64 instead.
 weights.local_p([1.0], 0.0)
     ValueError: width must be greater than 0. Got 0.0 instead.
 weights.predict_positions(o(2, 3), o(3), o(3), 4)

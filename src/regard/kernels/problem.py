@@ -292,7 +292,7 @@ def _bias(prepared: Call) -> None:
     if isinstance(bias, DistanceBias):
         with np.errstate(all="ignore"):  # as in the definition
             table = bias.by_distance(p.layout.n, p.layout.m).astype(p.compute)
-        starts = prepared.pointer(table) + bias.heads.astype(np.int64) * table.strides[0]
+        starts = prepared.pointer(table) + np.arange(p.layout.items) % bias.distinct * table.strides[0]
         c.bias, c.bias_type, c.bias_address = number("DISTANCE_BIAS"), c.compute, prepared.pointer(starts)
     elif isinstance(bias, ArrayBias):
         items = bias.items

@@ -141,6 +141,7 @@ def options(n: int, m: int, d: int, dtype: Any) -> dict[str, dict[str, Any]]:
         "bias of a column": {"bias": guarded(added[:, :, :1])},
         "float16 bias": {"bias": guarded(added[0].astype(np.float16))},
         "alibi": {"bias": regard.position.alibi(4, align="end"), "mask": regard.mask.causal(align="end")},
+        "alibi of lengths": {"bias": regard.position.alibi(4, align=np.array([0, 3, -n, m]))},
         "additive": {"score": regard.scores.additive(None, None, vector), "mask": guarded(visible)},
         "gaussian": {"score": regard.scores.gaussian(2.0), "mask": guarded(visible[0])},
         "cosine": {"score": "cosine"},
