@@ -358,6 +358,27 @@ struct Segments {
 #endif
 };
 
+// out[c * step + r] = in[r * stride + c] for fewer rows than lanes, and 0 in the others: the last row is read in place of
+// those that are missing. Returns the number of columns, a multiple of SEGMENT.
+template <class T>
+NOINLINE int64_t transpose_few_rows(const T* in, int64_t stride, int64_t rows, int64_t columns, T* out, int64_t step) {
+    using P = Segments<T>;
+    typename P::Rows at[P::SEGMENT];
+    I<T> present = {};
+    for (int i = 0; i < P::SEGMENT; i++)
+        for (int l = 0; l < P::ROWS; l++)
+            at[i][l] = reinterpret_cast<const char*>(in + std::min<int64_t>(l * P::SEGMENT + i, rows - 1) * stride);
+    UNROLL for (int r = 0; r < L<T>; r++) present[r] = r < rows ? -1 : 0;
+    int64_t c = 0;
+    for (; c + P::SEGMENT <= columns; c += P::SEGMENT) {
+        typename P::V x[P::SEGMENT];
+        UNROLL for (int i = 0; i < P::SEGMENT; i++) x[i] = P::join(at[i], c * int64_t(sizeof(T)));
+        P::transpose_square(x);
+        UNROLL for (int i = 0; i < P::SEGMENT; i++) store(out + (c + i) * step, (V<T>)((I<T>)x[i] & present));
+    }
+    return c;
+}
+
 // out[c * step + r] = in[r * stride + c] for r < rows, c < columns; other lanes up to width get 0. Calls prefetch()
 // before every COUNT * SEGMENT elements, and returns it.
 template <class T, class Prefetch>
@@ -375,7 +396,7 @@ NOINLINE Prefetch transpose_rows(const T* in, int64_t stride, int64_t rows, int6
                 P::next(at, stride * int64_t(sizeof(T)), x);
                 UNROLL for (int i = 0; i < P::SEGMENT; i++) store(out + (c + i) * step + r, (V<T>)x[i]);
             }
-        }
+        } else if (r < rows) c = transpose_few_rows(in + r * stride, stride, rows - r, columns, out + r, step);
         for (int64_t f = c; f < columns; f++) store(out + f * step + r, V<T>{});
         for (int64_t i = r; i < std::min(rows, r + L<T>); i++)
             for (int64_t f = c; f < columns; f++) out[f * step + i] = in[i * stride + f];

@@ -48,6 +48,25 @@ template <class T>
 INLINE V<T> canonical_nan(V<T> x) {
     return x == x ? x : broadcast(std::numeric_limits<T>::quiet_NaN());
 }
+
+// Divide vectors that are `step` apart; only so many first lanes are needed, and few are divided in less time.
+template <class T>
+INLINE void divide(T* at, int64_t step, int64_t count, V<T> divisor, int64_t lanes) {
+    typedef T Few __attribute__((vector_size(16)));
+    if (BYTES == 16 || lanes > L<T> / 2) {
+        for (int64_t c = 0; c < count * step; c += step) store(at + c, canonical_nan<T>(load(at + c) / divisor));
+        return;
+    }
+    T divisors[L<T>];
+    store(divisors, divisor);
+    for (int64_t r = 0; r < lanes; r += 16 / sizeof(T))
+        for (int64_t c = r; c < count * step; c += step) {
+            Few x, y;
+            memcpy(&x, at + c, 16), memcpy(&y, divisors + r, 16);
+            x /= y, x = x == x ? x : std::numeric_limits<T>::quiet_NaN() - Few{};
+            memcpy(at + c, &x, 16);
+        }
+}
 template <class T>
 INLINE uint8_t taint_of(T x) {
     return std::isfinite(x) ? 0 : std::isnan(x) ? NOT_A_NUMBER : x > 0 ? PLUS_INF : MINUS_INF;
@@ -111,10 +130,11 @@ class Tile : ScoreBlock<T, NV> {
 
     // Whether the pass has to be repeated without non-finite values, which also reach queries that do not see them.
     NOINLINE bool needs_second_pass() {
-        V<T> witness{};
+        I<T> witness{};  // bits, since a chain of sums would take longer
         for (int64_t c = 0; c < p.e * W; c += W)
-            UNROLL for (int v = 0; v < NV; v++) witness += load(running.context + c + v * L<T>) * T(0);
-        for (int c = 0; c < L<T>; c++) excludes_nonfinite |= !(witness[c] == 0);
+            UNROLL for (int v = 0; v < NV; v++) witness |= (I<T>)(load(running.context + c + v * L<T>) * T(0));
+        const auto sums = (V<T>)witness;
+        for (int c = 0; c < L<T>; c++) excludes_nonfinite |= !(sums[c] == 0);
         if (excludes_nonfinite) memset(taints, 0, p.e * W);
         return excludes_nonfinite;
     }
@@ -126,9 +146,7 @@ class Tile : ScoreBlock<T, NV> {
         UNROLL for (int v = 0; v < NV; v++) {
             store(total + v * L<T>, canonical_nan<T>(x.total[v])),
                 store(maximum + v * L<T>, canonical_nan<T>(exp_base<T>(x.maximum[v])));
-            V<T> divisor = x.total[v] == 0 ? broadcast(T(1)) : x.total[v];
-            for (int64_t c = v * L<T>; c < p.e * W; c += W)
-                store(x.context + c, canonical_nan<T>(load(x.context + c) / divisor));
+            divide<T>(x.context + v * L<T>, W, p.e, x.total[v] == 0 ? broadcast(T(1)) : x.total[v], rows - v * L<T>);
         }
         store_transposed<T>(x.context, W, rows, p.e, out, p.e);
         if (excludes_nonfinite)
