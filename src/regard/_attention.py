@@ -6,7 +6,7 @@ No function of this module builds an n x m array, whatever the options.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -94,14 +94,8 @@ def attention(
     >>> regard.attention([[1.0, 0.0]], np.eye(2), [[10.0], [20.0]], scale=np.log(3))
     array([[12.5]])
     """
-    band = mask if isinstance(mask, window) else None
-    if (
-        sink is None
-        and mask is band
-        and out is None
-        and _is_usual(score, bias, scale, softcap, normalize, kernel, threads)
-    ):
-        context: Array | None = fast_path.dense(queries, keys, values, band, scale, threads)
+    if out is None and _is_usual(score, mask, bias, scale, softcap, normalize, sink, kernel, threads):
+        context: Array | None = fast_path.dense(queries, keys, values, mask, scale, threads)
         if context is not None:
             return context
     problem = prepare(queries, keys, values, score, mask, bias, scale, softcap, normalize, sink)
@@ -118,26 +112,31 @@ def attention(
 
 
 def _is_usual(
-    score: Any, bias: Any, scale: Any, softcap: Any, normalize: Any, kernel: Any, threads: Any
+    score: Any,
+    mask: Any,
+    bias: Any,
+    scale: Any,
+    softcap: Any,
+    normalize: Any,
+    sink: Any,
+    kernel: Any,
+    threads: Any,
 ) -> bool:
     """Return whether the fast path supports the options and needs no further check of them.
 
     All other calls take the general path, which raises the errors.
     """
     return (
-        bias is None
-        and softcap is None
-        and _is(score, "scaled_dot")
-        and _is(normalize, "softmax")
-        and (_is(kernel, "auto") or _is(kernel, "native"))
+        bias is softcap is sink is None
+        and (mask is None or isinstance(mask, window))
+        and type(score) is type(normalize) is type(kernel) is str
+        and score == "scaled_dot"
+        and normalize == "softmax"
+        and kernel in ("auto", "native")
         and (scale is None or (type(scale) is float and abs(scale) < LARGEST_SCALE))
         and (threads is None or (type(threads) is int and 0 < threads <= MOST_THREADS))
         and not recording()
     )
-
-
-def _is(option: Any, name: str) -> bool:
-    return isinstance(option, str) and option == name
 
 
 def _chosen(kernel: str, threads: int | None, p: Problem) -> ModuleType:
@@ -166,11 +165,11 @@ def _computed(chosen: ModuleType, p: Problem, threads: int | None) -> ForwardRes
 
     The backward pass uses context and statistic only, so this suffices for all other gradients.
     """
-    context, statistic = chosen.forward(p, threads)
-    if p.sink is None:
-        return ForwardResult(context, statistic)
-    joined = p.sink.join(statistic, chosen.UNIT)
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"):  # NaN and inf propagate
+        context, statistic = chosen.forward(p, threads)
+        if p.sink is None:
+            return ForwardResult(context, statistic)
+        joined = p.sink.join(statistic, chosen.UNIT)
         weight = joined.keys.astype(p.compute)[..., None]
         return ForwardResult(_weighted(weight, context), joined.statistic, joined)
 
@@ -286,16 +285,12 @@ def attention_vjp(
         problem = prepare(queries, keys, values, score, mask, bias, scale, softcap, normalize, sink)
         if not unwanted:
             return _differentiated(problem, bias, kernel, threads, recorded)
-        problem = replace(problem, values_are_constant="values" in unwanted)
+        problem = problem._replace(values_are_constant="values" in unwanted)
         context, pullback = _differentiated(problem, bias, kernel, threads, recorded)
         return context, lambda dcontext: pullback(dcontext)._replace(**unwanted)
 
-    band = mask if isinstance(mask, window) else None
-    usual = (
-        sink is None and mask is band and _is_usual(score, bias, scale, softcap, normalize, kernel, threads)
-    )
-    usual = usual and not unwanted
-    fast = fast_path.dense_vjp(queries, keys, values, band, scale, threads) if usual else None
+    usual = not unwanted and _is_usual(score, mask, bias, scale, softcap, normalize, sink, kernel, threads)
+    fast = fast_path.dense_vjp(queries, keys, values, mask, scale, threads) if usual else None
     if fast is None:
         return general_path(recorded=False)
     context, gradients = fast
@@ -366,8 +361,8 @@ def _gradients(
     if forward.statistic is None:
         forward = _computed(kernel, p, threads)
     fresh = bind_bias(bias, p.layout, p.compute)  # accumulates the gradient of this call
-    p = replace(p, bias=fresh)
-    with np.errstate(all="ignore"):  # as in the forward pass, NaN and inf propagate
+    p = p._replace(bias=fresh)
+    with np.errstate(all="ignore"):
         flat = np.ascontiguousarray(array, p.compute).reshape(forward.context.shape)
         gradients = kernel.backward(p, forward.context, forward.statistic, flat, threads)
         dqueries, dkeys, dvalues, named, dnormalize = gradients
@@ -616,7 +611,7 @@ def _with_lse(
     values = np.concatenate([p.values, np.ones_like(p.values[..., :1])], -1)
     context = np.concatenate([forward.context, np.zeros_like(forward.context[..., :1])], -1)
     both = np.concatenate([dcontext, array[..., None]], -1)
-    return replace(p, values=values), forward._replace(context=context), both
+    return p._replace(values=values), forward._replace(context=context), both
 
 
 def _as_forward(total: Partial, p: Problem, kernel: ModuleType) -> ForwardResult:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -202,10 +201,16 @@ def slices(length: int, step: int) -> list[slice]:
 
 def flat_stride(shape: tuple[int, ...], strides: tuple[int, ...]) -> int | None:
     """Return the stride in bytes of an array's first dimensions, flattened; None if it varies."""
-    sizes = [(size, stride) for size, stride in zip(shape, strides, strict=False) if size > 1]
-    if any(inner[0] * inner[1] != outer[1] for outer, inner in pairwise(sizes)):
-        return None
-    return sizes[-1][1] if sizes else 0
+    first = extent = None
+    for size, stride in zip(reversed(shape), reversed(strides[: len(shape)]), strict=True):
+        if size < 2:
+            continue
+        if first is None:
+            first = stride
+        elif stride != extent:
+            return None
+        extent = size * stride
+    return first or 0
 
 
 class DistinctItems:

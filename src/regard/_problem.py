@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,8 +22,7 @@ Array = NDArray[Any]
 MOST_ITEMS = 1 << 31  # attentions in one call
 
 
-@dataclass(frozen=True)
-class Problem:
+class Problem(NamedTuple):
     """The arguments of one attention, with compatible shapes."""
 
     queries: Array

@@ -707,8 +707,9 @@ def _per_item(name: str, counts: NDArray[np.int64], layout: Layout, most: int) -
 
 
 def _for_each_item(counts: NDArray[np.int64], layout: Layout) -> NDArray[np.int64]:
-    full = np.broadcast_to(layout.per_query_head(counts, 0), layout.inner)
-    return np.require(full, requirements=["C", "A"]).reshape(-1)
+    full = np.empty(layout.inner, np.int64)
+    full[...] = layout.per_query_head(counts, 0)
+    return full.reshape(-1)
 
 
 def _counts_in(counts: NDArray[np.int64], positions: slice) -> NDArray[np.int64]:

@@ -985,15 +985,15 @@ def pointers(monkeypatch: pytest.MonkeyPatch) -> list[Array]:
     arrays: list[Array] = []
     address, addresses = library.address, problem.addresses
 
-    def of_array(x: Array, ours: bool = True) -> int:
+    def of_array(x: Array) -> int:
         arrays.append(x)
-        return address(x, ours)
+        return address(x)
 
     def of_items(x: Any) -> Any:
         arrays.append(x.array)
         return addresses(x)
 
-    for module in (library, fast_path):
+    for module in (library, fast_path, problem):
         monkeypatch.setattr(module, "address", of_array)
     monkeypatch.setattr(problem, "addresses", of_items)
     return arrays
@@ -1178,7 +1178,7 @@ def test_a_code_that_the_library_does_not_know_is_an_error(isa: str, field: str,
     x = np.ones((2, 3, 4))
     options = dict.fromkeys(("bias", "scale", "softcap", "sink"))
     p = prepare(x, x, x, score="dot", normalize="softmax", mask=window(1, 0), **options)
-    call = problem.call(p)
+    call = problem.call(p).complete()
     context = np.zeros((2, 3, 4))
     call.c.context = call.pointer(context)
     if field == "step":

@@ -600,7 +600,8 @@ def test_no_test_reads_a_clock_or_has_a_deadline() -> None:
 
 # A test that replaces a private name says nothing to a user: most laws show through public names and real limits.
 PATCHED = {
-    "_readable": "the native kernel gets copies that end where memory ends",
+    "_fits": "the native kernel gets copies that end where memory ends",
+    "_copy": "these copies",
     "_wcwidth": "whether a library is installed is found out once in a process",
 }
 

@@ -59,9 +59,13 @@ def is_float(dtype: np.dtype[Any]) -> bool:
 
 def dtypes(*arrays: Array) -> tuple[np.dtype[Any], np.dtype[Any]]:
     """Return (dtype of the computation, dtype of the result): law 7."""
-    operands = [np.dtype(np.float32) if is_half(a.dtype) else a.dtype for a in arrays]
-    if len({a.dtype.name for a in arrays if is_half(a.dtype)}) < 2:
-        operands = [a.dtype for a in arrays]
+    return _joint(*[array.dtype for array in arrays])
+
+
+@cache
+def _joint(*stored: np.dtype[Any]) -> tuple[np.dtype[Any], np.dtype[Any]]:
+    mixed = len({dtype.name for dtype in stored if is_half(dtype)}) > 1
+    operands = [np.dtype(np.float32) if mixed and is_half(dtype) else dtype for dtype in stored]
     try:
         result = np.result_type(*operands)
     except TypeError:  # bfloat16 and integers without a common dtype
@@ -112,6 +116,13 @@ def listed(name: str, values: Any) -> Any:
 def numeric(name: str, value: ArrayLike) -> Array:
     """Return the argument as an array of real numbers of a supported dtype."""
     array = as_array(name, value)
+    dtype = array.dtype
+    if (dtype.kind not in "biuf" or dtype.itemsize > 8) and not is_half(dtype):
+        _not_numeric(name, value, array)
+    return array
+
+
+def _not_numeric(name: str, value: ArrayLike, array: Array) -> NoReturn:
     if array.dtype == object:
         if array.ndim and any(isinstance(part, list | tuple | np.ndarray) for part in array.flat):
             _ragged(name, value)
@@ -122,16 +133,14 @@ def numeric(name: str, value: ArrayLike) -> Array:
             hint=calls and f"use {calls}",
             kind=TypeError,
         )
-    if array.dtype.kind not in "biuf" and not is_half(array.dtype):
-        hint = "attention is defined here for real numbers" if array.dtype.kind == "c" else ""
-        fail(f"{name} must hold real numbers. Got dtype {array.dtype} instead.", hint=hint, kind=TypeError)
-    if array.dtype.kind == "f" and array.dtype.itemsize > 8:
+    if array.dtype.kind == "f":
         fail(
             f"{name} must be float64 or smaller. Got dtype {array.dtype} instead.",
             hint="use .astype(float)",
             kind=TypeError,
         )
-    return array
+    hint = "attention is defined here for real numbers" if array.dtype.kind == "c" else ""
+    fail(f"{name} must hold real numbers. Got dtype {array.dtype} instead.", hint=hint, kind=TypeError)
 
 
 def floating(name: str, value: ArrayLike) -> Array:
@@ -147,7 +156,7 @@ def integer_array(
     array = as_array(name, value)
     if array.dtype.kind not in "iu" and array.size:
         fail(f"{name} must hold integers. Got dtype {array.dtype} instead.", kind=TypeError)
-    within(name, array, least, MOST if most is None else most)
+    within(name, array, least, MOST if most is None and array.dtype.kind == "u" else most)
     return array.astype(np.int64)
 
 
@@ -160,12 +169,13 @@ def within(
     positive: bool = False,
 ) -> None:
     """Check an array of numbers against bounds; NaN lies outside of them."""
-    low, high = (array.min(), array.max()) if array.size else (math.inf, -math.inf)
-    if positive and not low > 0:
+    if not array.size:
+        return
+    if positive and not (low := array.min()) > 0:
         fail(f"{name} must be greater than 0. Got {low} instead.")
-    if least is not None and not low >= least:
+    if least is not None and not (low := array.min()) >= least:
         fail(f"{name} must be at least {least}. Got {low} instead.")
-    if most is not None and not high <= most:
+    if most is not None and not (high := array.max()) <= most:
         fail(f"{name} must be at most {most}. Got {high} instead.")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, NoReturn, TypeVar
 
 from numpy.typing import NDArray
@@ -29,14 +30,18 @@ def _shape_lines(shapes: dict[str, Array]) -> list[str]:
     return [f"  {name:<7} {array.shape!s:<16} is {LETTERS[name]}" for name, array in shapes.items()]
 
 
-@contextmanager
-def naming_shapes(shapes: dict[str, Array]) -> Iterator[None]:
+@dataclass
+class naming_shapes:
     """Add the shapes of queries, keys and values to an error about an option of incompatible shape."""
-    try:
-        yield
-    except (ValueError, TypeError) as error:
-        rule, *rest = str(error).split("\n")
-        raise type(error)("\n".join([rule, *_shape_lines(shapes), *rest])) from None
+
+    shapes: dict[str, Array]
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: object, error: object, traceback: object) -> None:
+        if isinstance(error, ValueError | TypeError):
+            rule, *rest = str(error).split("\n")
+            raise type(error)("\n".join([rule, *_shape_lines(self.shapes), *rest])) from None
 
 
 @contextmanager

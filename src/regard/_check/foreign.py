@@ -10,7 +10,8 @@ from regard._check.errors import fail
 
 __all__ = ["as_numpy", "is_array", "plain", "way_out"]
 
-_NUMBERS = (int, float, complex, str, np.generic)
+_SCALARS = (float, int)
+_NUMBERS = (*_SCALARS, complex, str, np.generic)
 _FLOATS = ("float16", "float32", "float64")
 _MAKERS = ("toarray", "collect")  # of a sparse matrix of SciPy, and of a lazy frame of polars
 UNREADABLE = (TypeError, ValueError, RuntimeError, BufferError)  # what conversions raise
@@ -28,7 +29,7 @@ def plain(name: str, value: Any, what: str = "an array of numbers", *, masked: b
 
     `masked`: whether a masked array may be one, which loses its mask where it is made a plain one.
     """
-    if isinstance(value, float | int):
+    if isinstance(value, _SCALARS) or (type(value) is np.ndarray and value.dtype.kind != "V"):
         return value
     if isinstance(value, list | tuple):
         return [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,10 @@ import numpy as np
 from regard._check.errors import fail
 from regard._check.foreign import plain
 
-__all__ = ["MOST", "flag", "generator", "integer", "number", "representable"]
+__all__ = ["MOST", "flag", "generator", "integer", "normal_range", "number", "representable"]
 
 MOST = int(np.iinfo(np.int64).max)
+_NO_NUMBERS = (str, bytes, bool)
 
 
 def number(
@@ -28,7 +30,7 @@ def number(
     """Return a finite Python float within these bounds."""
     value = plain(name, value, "a number")
     try:
-        result = math.nan if isinstance(value, str | bytes | bool) else float(value)
+        result = math.nan if isinstance(value, _NO_NUMBERS) else float(value)
     except (TypeError, ValueError):
         result = math.nan
     except OverflowError:  # an integer of more than 308 digits
@@ -48,12 +50,19 @@ def number(
     return result
 
 
+@cache
+def normal_range(dtype: np.dtype[Any]) -> tuple[float, float]:
+    """Return the smallest and the largest normal number of a dtype."""
+    limits = np.finfo(dtype)
+    return float(limits.tiny), float(limits.max)
+
+
 def representable(name: str, value: float, dtype: np.dtype[Any], *, positive: bool = False) -> float:
     """Return a number if the dtype of the computation can represent it."""
-    limits = np.finfo(dtype)
-    if abs(value) > float(limits.max):
+    least, most = normal_range(dtype)
+    if abs(value) > most:
         fail(f"{name} must be a number that {dtype} can hold. Got {value!r} instead.")
-    if positive and value < (least := float(limits.tiny)):
+    if positive and value < least:
         fail(
             f"{name} must be at least {least:.3g}, the smallest normal number of {dtype}. Got {value!r} instead."
         )

@@ -1,4 +1,7 @@
-"""Kernels compute the function of `attend` by blocks; they import nothing from the module of `attend`."""
+"""Kernels compute the function of `attend` by blocks; they import nothing from the module of `attend`.
+
+They are called with NumPy's warnings off, since NaN and inf propagate.
+"""
 
 from __future__ import annotations
 

@@ -98,6 +98,8 @@ def _load(path: str) -> ctypes.CDLL:
     """Load a library of this version, and declare its functions."""
     if _is_cut_short(path):
         raise OSError(f"{path}: file too short")
+    if address(_PROBE) != _PROBE.__array_interface__["data"][0]:
+        raise OSError("this Python has other objects than CPython")
     loaded = ctypes.CDLL(path)
     for name in _description(loaded).functions:
         getattr(loaded, f"regard_{name}").argtypes = [Pointer, ctypes.c_int32]
@@ -197,26 +199,17 @@ def workspace(size: int) -> Array:
     return memory[start : start + size]
 
 
-def address(x: Array, ours: bool = True) -> int:
-    """Return the address of an array's first number, without NumPy's slow attribute if possible.
+_HEAD = object.__basicsize__  # bytes of an object of Python, which are followed by those of NumPy
+_PROBE = np.empty(1)
+_read = ctypes.c_size_t.from_address
 
-    `ours` means that the array was allocated here. A user's array may be broadcast, whose flag `writeable` must not be
-    read, or report that it is contiguous without being so. bfloat16 arrays export no buffer.
+
+def address(x: Array) -> int:
+    """Return the address of an array's first number: what follows the object's head, by NumPy's binary interface.
+
+    `x.ctypes` and `x.__array_interface__` take as long as a small attention. `load` checks that this is the same.
     """
-    buffer: Any = x
-    if ours:
-        try:
-            return ctypes.addressof(ctypes.c_char.from_buffer(buffer))
-        except (TypeError, ValueError, BufferError):  # of bfloat16, empty, or not in C order
-            pass
-    flags = x.flags
-    if (ours or flags.owndata) and x.size and x.itemsize != 2:
-        if flags.c_contiguous and flags.writeable:
-            return ctypes.addressof(ctypes.c_char.from_buffer(buffer))
-        if flags.f_contiguous and flags.writeable:
-            return address(x.T)
-    start: int = x.__array_interface__["data"][0]
-    return start
+    return _read(id(x) + _HEAD).value
 
 
 def aligned(x: Array) -> Array:

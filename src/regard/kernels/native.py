@@ -29,6 +29,7 @@ __all__: list[str] = []
 Array = NDArray[Any]
 
 UNIT = math.log(2)  # of the logarithms in a statistic
+LOG2E = math.log2(math.e)
 QUERY_PARTS = 4  # into which many queries are split, so that threads can share one head
 MANY_QUERIES = 128  # queries
 
@@ -42,12 +43,12 @@ def refusal(p: Problem) -> str:
     if not is_softmax(p.normalize):
         known = isinstance(p.normalize, str | Normalizer | local_p)
         return f"normalize={p.normalize!r}" if known else "a normalisation of the user's"
-    if p.steps is None:
+    if (steps := p.steps) is None:
         return "a mask class of the user's"
-    for step in p.steps:
+    for step in steps:
         if step.code not in interface().numbers:
             return f"the mask step {step.code}, which the library lacks"
-    if _depth(p.steps) > (most := number("STACK_DEPTH")):
+    if _depth(steps) > (most := number("STACK_DEPTH")):
         return f"masks nested more than {most} deep"
     if not isinstance(p.bias, ArrayBias | DistanceBias | None):
         return "a bias class of the user's"
@@ -60,9 +61,10 @@ def refusal(p: Problem) -> str:
 
 def _is_representable(p: Problem) -> bool:
     """Return whether the dtype can represent the library's factors: it counts logits in base 2."""
-    base, most = math.log2(math.e), float(np.finfo(p.compute).max)
-    factors = [p.scale * base] if p.softcap is None else [p.scale / p.softcap, p.softcap * base]
-    return all(abs(factor) <= most for factor in factors)
+    _, most = _check.normal_range(p.compute)
+    if p.softcap is None:
+        return abs(p.scale) * LOG2E <= most
+    return abs(p.scale) / p.softcap <= most and p.softcap * LOG2E <= most
 
 
 def _depth(steps: list[MaskStep]) -> int:
@@ -81,15 +83,15 @@ def forward(p: Problem, threads: int | None = None) -> tuple[Array, Array]:
     logarithm of the sum of exponentials.
     """
     shape = (p.layout.items, p.layout.n, p.values.shape[-1])
-    statistic = np.full((p.layout.items, 2, p.layout.n), -np.inf, p.compute)
+    statistic = np.empty((p.layout.items, 2, p.layout.n), p.compute)
     if not statistic.size or not p.layout.m:
+        statistic.fill(-np.inf)
         return np.zeros(shape, p.compute), statistic
-    context = np.empty(shape, p.compute)
-    pieces = Pieces(p)
-    prepared = pieces.prepared if pieces.needed else call(p, pieces.prepared)
+    context, prepared = np.empty(shape, p.compute), call(p)
     prepared.c.context, prepared.c.statistic = prepared.pointer(context), prepared.pointer(statistic)
+    pieces = Pieces(prepared)
     if not pieces.needed:
-        prepared.run(False, threads)
+        prepared.complete().run(False, threads)
         return context, statistic
     prepared.c.taints = prepared.pointer(np.zeros(shape, np.uint8))
     for c in pieces:
@@ -109,15 +111,15 @@ def backward(
     """Compute all gradients; that of the bias is added to the bias object, not returned."""
     # Visible non-finite numbers have already made the weights NaN; masked ones must have no influence.
     queries, keys = (finite(x.astype(p.compute, copy=False)) for x in (p.queries, p.keys))
-    with np.errstate(all="ignore"):
-        pairs = pairing.make(p, queries, keys)
+    pairs = pairing.make(p, queries, keys)
     if p.layout.items and p.layout.n and p.layout.m:
-        dleft, dright, dvalues, learned = _run_backward(call(p), context, statistic, dcontext, threads)
+        dleft, dright, dvalues, learned = _run_backward(
+            call(p).complete(), context, statistic, dcontext, threads
+        )
     else:
         dleft, dright, dvalues = (np.zeros(x.shape, p.compute) for x in (pairs.left, pairs.right, p.values))
         learned = {name: np.zeros_like(x) for name, x in pairs.learned.items()}
-    with np.errstate(all="ignore"):
-        dqueries, dkeys, named = pairs.finish(dleft, dright, learned)
+    dqueries, dkeys, named = pairs.finish(dleft, dright, learned)
     return dqueries, dkeys, None if p.values_are_constant else dvalues.reshape(p.values.shape), named, {}
 
 
@@ -145,18 +147,15 @@ def _run_backward(
     prepared.run(True, threads)
     collect_bias()
     starts, every = _starts(c), np.arange(p.layout.items)
-    with np.errstate(all="ignore"):
-        of_learned = {
-            name: dlearned.sum((0, 1))[: x.size].reshape(x.shape) for name, x in pairs.learned.items()
-        }
-        return (
-            _sum_to_stored(dleft, pairs.queries_by_item, every).reshape(pairs.left.shape),
-            _sum_to_stored(_sum_parts(dright, c.d), pairs.transformed_keys_by_item, starts).reshape(
-                pairs.right.shape
-            ),
-            _sum_to_stored(_sum_parts(dvalues, c.e), prepared.values, starts),
-            of_learned,
-        )
+    of_learned = {name: dlearned.sum((0, 1))[: x.size].reshape(x.shape) for name, x in pairs.learned.items()}
+    return (
+        _sum_to_stored(dleft, pairs.queries_by_item, every).reshape(pairs.left.shape),
+        _sum_to_stored(_sum_parts(dright, c.d), pairs.transformed_keys_by_item, starts).reshape(
+            pairs.right.shape
+        ),
+        _sum_to_stored(_sum_parts(dvalues, c.e), prepared.values, starts),
+        of_learned,
+    )
 
 
 def _sum_parts(parts: Array, columns: int) -> Array:
@@ -204,6 +203,8 @@ def _bias_gradient(prepared: Call) -> Callable[[], None]:
 
 def _starts(c: Any) -> Addresses:
     """Return the first item of each group."""
+    if not c.group:
+        return np.arange(c.groups)
     return np.frombuffer((Int * c.groups).from_address(c.group), np.int64)
 
 

@@ -131,8 +131,7 @@ class PairScores:
     @computed_once
     def right(self) -> Array:
         """All keys, transformed (..., m, c)."""
-        with np.errstate(all="ignore"):
-            return self.of_keys(self.keys, slice(0, self.keys.shape[-2]))
+        return self.of_keys(self.keys, slice(0, self.keys.shape[-2]))
 
     @computed_once
     def transformed_keys_by_item(self) -> DistinctItems:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -13,10 +12,11 @@ from numpy.typing import NDArray
 
 from regard import _check, _processors, scores
 from regard._layout import DistinctItems, slices
+from regard._once import computed_once
 from regard._problem import Problem
 from regard.kernels import library
 from regard.kernels import pairs as pairing
-from regard.kernels.library import number, structure, structure_type
+from regard.kernels.library import address, number, structure, structure_type
 from regard.kernels.pairs import PairScores
 from regard.position import ArrayBias, DistanceBias, as_native_floats
 from regard.scores import is_builtin
@@ -37,11 +37,6 @@ def thread_count(p: Problem, threads: int | None) -> int:
     return 1 if work < library.THREADED_WORK else _processors.available()
 
 
-def _readable(x: Array, dtype: np.dtype[Any]) -> Array:
-    """Return an array whose rows the library can read: aligned, of this dtype, with contiguous rows."""
-    return x if _fits(x, dtype) else np.array(x, dtype, order="C")
-
-
 def _fits(x: Array, dtype: np.dtype[Any]) -> bool:
     """Return whether the library can read an array where it is."""
     row, column = x.strides[-2:]
@@ -54,9 +49,14 @@ def _fits(x: Array, dtype: np.dtype[Any]) -> bool:
     )
 
 
+def _copy(x: Array, dtype: np.dtype[Any]) -> Array:
+    """Return a copy that the library can read."""
+    return np.array(x, dtype, order="C")
+
+
 def addresses(x: DistinctItems) -> Addresses:
     """Return the address of each item's matrix."""
-    start = library.address(x.array, False)
+    start = address(x.array)
     starts = np.full((), start, np.int64)
     for size, stride in zip(x.batch_shape, x.array.strides, strict=False):
         starts = starts[..., None] + np.arange(size, dtype=np.int64) * stride
@@ -72,11 +72,42 @@ class Call:
     values: DistinctItems
     c: Any
     alive: list[Any]
+    keys_type: np.dtype[Any]  # in which the library reads keys
+    values_type: np.dtype[Any]
+
+    @computed_once
+    def keys_fit(self) -> bool:
+        """Whether the library can read the keys where they are."""
+        return _fits(self.p.keys, self.keys_type)
+
+    @computed_once
+    def values_fit(self) -> bool:
+        """Whether the library can read the values where they are."""
+        return _fits(self.p.values, self.values_type)
+
+    def complete(self) -> Call:
+        """Add keys and values, as copies where the library can't read them in place."""
+        p, c, pairs = self.p, self.c, self.pairs
+        if not self.keys_fit:
+            pairs.keys = _copy(p.keys, self.keys_type)
+            pairs.keys_by_item = DistinctItems(p.layout.per_key_head(pairs.keys), p.layout.inner)
+        if not self.values_fit:
+            values = p.layout.per_key_head(_copy(p.values, self.values_type))
+            self.values = DistinctItems(values, p.layout.inner)
+        keys = pairs.transformed_keys_by_item
+        c.keys_type, c.values_type = map(library.type_number, (keys.array.dtype, self.values.array.dtype))
+        c.keys, c.values = self.matrices(keys), self.matrices(self.values)
+        if keys.own or self.values.own:
+            c.groups = p.layout.items
+        else:
+            groups = _groups(keys, self.values)
+            c.groups, c.group = len(groups) - 1, self.pointer(groups)
+        return self
 
     def pointer(self, array: Array) -> int:
         """Return the address of an array, and keep the array alive."""
         self.alive.append(array)
-        return _address(array)
+        return address(array)
 
     def matrices(self, x: DistinctItems) -> Any:
         """Return the matrices of all items."""
@@ -114,35 +145,14 @@ def _read_type(x: Array, p: Problem, plain: bool) -> np.dtype[Any]:
     return x.dtype.newbyteorder("=") if half else p.compute
 
 
-def _plain(p: Problem) -> bool:
-    return type(p.score) in (scores.dot, scores.scaled_dot)
-
-
-def call(p: Problem, started: Call | None = None) -> Call:
-    """Convert a problem to a structure of the library; `started` is what `Pieces` has converted of it."""
-    keys = _readable(p.keys, _read_type(p.keys, p, _plain(p)))
-    prepared = started if started is not None and keys is p.keys else _without_keys(p, keys)
-    c, pairs = prepared.c, prepared.pairs
-    prepared.values = DistinctItems(
-        p.layout.per_key_head(_readable(p.values, _read_type(p.values, p, True))), p.layout.inner
-    )
-    c.keys_type, c.values_type = (
-        library.type_number(pairs.right.dtype),
-        library.type_number(prepared.values.array.dtype),
-    )
-    c.keys, c.values = prepared.matrices(pairs.transformed_keys_by_item), prepared.matrices(prepared.values)
-    groups = _groups(pairs.transformed_keys_by_item, prepared.values)
-    c.groups, c.group = len(groups) - 1, prepared.pointer(groups)
-    return prepared
-
-
-def _without_keys(p: Problem, keys: Array) -> Call:
+def call(p: Problem) -> Call:
     """Convert a problem to a structure of the library, still without keys and values."""
-    queries = _readable(p.queries, _read_type(p.queries, p, _plain(p)))
-    with np.errstate(all="ignore"):
-        pairs = pairing.make(p, queries, keys)
-    c = structure_type("Problem")()
-    prepared = Call(p, pairs, DistinctItems(p.layout.per_key_head(p.values), p.layout.inner), c, [])
+    plain = type(p.score) in (scores.dot, scores.scaled_dot)
+    dtype, queries = _read_type(p.queries, p, plain), p.queries
+    pairs = pairing.make(p, queries if _fits(queries, dtype) else _copy(queries, dtype), p.keys)
+    c, values = structure_type("Problem")(), DistinctItems(p.layout.per_key_head(p.values), p.layout.inner)
+    types = _read_type(p.keys, p, plain), _read_type(p.values, p, True)
+    prepared = Call(p, pairs, values, c, [], *types)
     c.items, c.n, c.m = p.layout.items, p.layout.n, p.layout.m
     c.d, c.e = pairs.left.shape[-1], p.values.shape[-1]
     c.compute, c.queries_type = library.type_number(p.compute), library.type_number(pairs.left.dtype)
@@ -160,22 +170,18 @@ class Pieces:
     A piece has some items and some keys. Results equal those of a single call to the bit.
     """
 
-    def __init__(self, p: Problem) -> None:
-        self.p, self.prepared = p, _without_keys(p, p.keys)
-        of_keys, of_values = _read_type(p.keys, p, _plain(p)), _read_type(p.values, p, True)
-        pairs = self.prepared.pairs
-        self.keys_fit = pairs.transform is None and _fits(p.keys, of_keys)
-        self.values_fit = _fits(p.values, of_values)
-        self.of_keys, self.of_values = of_keys, of_values
-        c = self.prepared.c
-        numbers = (0 if self.keys_fit else max(c.d, p.keys.shape[-1])) + (0 if self.values_fit else c.e)
+    def __init__(self, prepared: Call) -> None:
+        self.prepared, self.p = prepared, prepared.p
+        p, c = prepared.p, prepared.c
+        self.keys_fit = prepared.pairs.transform is None and prepared.keys_fit
+        numbers = (0 if self.keys_fit else max(c.d, p.keys.shape[-1])) + (0 if prepared.values_fit else c.e)
         self.row = max(numbers, 1) * p.compute.itemsize  # bytes of a key that are copied
 
     @property
     def needed(self) -> bool:
         """Return whether a single call would copy too much at once."""
         small = self.row * self.p.layout.m * self.prepared.pairs.keys_by_item.stored <= COPIED_BYTES
-        return not (small or (self.keys_fit and self.values_fit))
+        return not (small or (self.keys_fit and self.prepared.values_fit))
 
     def __iter__(self) -> Iterator[Any]:
         """Yield the structure of each piece, which has to run before the next one is requested."""
@@ -193,24 +199,23 @@ class Pieces:
         pairs = prepared.pairs
         keys, starts = self._rows(pairs.keys_by_item, items, columns, None if self.keys_fit else self._keys)
         values, of_values = self._rows(
-            prepared.values, items, columns, None if self.values_fit else self._values
+            prepared.values, items, columns, None if prepared.values_fit else self._values
         )
         c.keys_type, c.values_type = library.type_number(keys.dtype), library.type_number(values.dtype)
         c.keys = structure("Matrices", starts=starts, row=keys.strides[-2])
         c.values = structure("Matrices", starts=of_values, row=values.strides[-2])
         ends = np.flatnonzero((np.diff(starts) != 0) | (np.diff(of_values) != 0)) + 1
         groups = np.concatenate([[0], ends, [len(starts)]]).astype(np.int64)
-        c.groups, c.group = len(groups) - 1, _address(groups)
+        c.groups, c.group = len(groups) - 1, address(groups)
         c.from_key, c.to_key = columns.start, columns.stop
         self.alive = [keys, starts, values, of_values, groups]
         return c
 
     def _keys(self, keys: Array, columns: slice) -> Array:
-        with np.errstate(all="ignore"):
-            return self.prepared.pairs.of_keys(np.array(keys, self.of_keys, order="C"), columns)
+        return self.prepared.pairs.of_keys(_copy(keys, self.prepared.keys_type), columns)
 
     def _values(self, values: Array, columns: slice) -> Array:
-        return np.array(values, self.of_values, order="C")
+        return _copy(values, self.prepared.values_type)
 
     @staticmethod
     def _rows(
@@ -223,12 +228,8 @@ class Pieces:
         rows = convert(x.stored_rows(stored, columns), columns)
         rows = np.ascontiguousarray(rows).reshape(-1, *rows.shape[-2:])
         step = 0 if len(rows) == 1 else rows.strides[0]
-        start = _address(rows) - columns.start * rows.strides[-2]
+        start = address(rows) - columns.start * rows.strides[-2]
         return rows, start + source.astype(np.int64) * step
-
-
-def _address(x: Array) -> int:
-    return library.address(x, False)
 
 
 def _of_items(prepared: Call, items: slice) -> Any:
@@ -257,8 +258,6 @@ def _of_items(prepared: Call, items: slice) -> Any:
 
 def _groups(keys: DistinctItems, values: DistinctItems) -> Addresses:
     """Return the first item of each run that reads the same keys and values, then the number of items."""
-    if keys.own or values.own:
-        return np.arange(math.prod(keys.inner) + 1, dtype=np.int64)
     same = (np.diff(keys.source) == 0) & (np.diff(values.source) == 0)
     starts = np.flatnonzero(~same) + 1
     return np.concatenate([[0], starts, [len(keys.source)]]).astype(np.int64)
@@ -290,8 +289,7 @@ def _mask(prepared: Call) -> None:
 def _bias(prepared: Call) -> None:
     bias, p, c = prepared.p.bias, prepared.p, prepared.c
     if isinstance(bias, DistanceBias):
-        with np.errstate(all="ignore"):  # as in the definition
-            table = bias.by_distance(p.layout.n, p.layout.m).astype(p.compute)
+        table = bias.by_distance(p.layout.n, p.layout.m).astype(p.compute)
         starts = prepared.pointer(table) + np.arange(p.layout.items) % bias.distinct * table.strides[0]
         c.bias, c.bias_type, c.bias_address = number("DISTANCE_BIAS"), c.compute, prepared.pointer(starts)
     elif isinstance(bias, ArrayBias):

@@ -105,17 +105,14 @@ class Call(problem.Call):
 
 def install() -> None:
     """Let the native kernel's Python side make its arrays at the edge."""
-    readable = problem._readable
+    fits, copy = problem._fits, problem._copy
     modules: list[Any] = [library, problem, native, fast_path, position, matrix, recurrence, training]
     for module in modules:
         module.np = Edge()
     problem.Call = Call
 
-    def at_the_edge(x: Array, dtype: Any) -> Array:
-        y = readable(x, dtype)
-        return y if is_guarded(y) else guarded(y)
-
-    problem._readable = at_the_edge
+    problem._fits = lambda x, dtype: is_guarded(x) and fits(x, dtype)
+    problem._copy = lambda x, dtype: guarded(copy(x, dtype))
 
 
 def options(n: int, m: int, d: int, dtype: Any) -> dict[str, dict[str, Any]]:
@@ -262,7 +259,7 @@ def main(isa: str, side: str) -> None:
     assert loaded.regard_choose(isa.encode())
     install()
     probe = guarded(np.ones((2, 3, 4), np.float32))
-    assert problem._readable(probe, probe.dtype) is probe
+    assert problem._fits(probe, probe.dtype)
     dtypes = (np.float32, np.float64, np.float16, ml_dtypes.bfloat16)
     for (place, name), (row, sizes) in itertools.product(
         enumerate(options(1, 1, 1, float)), enumerate(SIZES)
