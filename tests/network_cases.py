@@ -64,26 +64,35 @@ class Network(NamedTuple):
         return [EncodedPair(*each) for each in zip(sources, TARGETS, links, strict=True)]
 
 
+STRUCTURES: list[dict[str, Any]] = [
+    {},
+    {"score": "none"},
+    {"score": "none", "cell": "lstm", "layers": 2},
+    {"cell": "lstm"},
+    {"layers": 2},
+    {"layers": 2, "cell": "lstm", "score": "general"},
+    {"encoder_layers": 3},
+    {"layers": 2, "encoder_layers": 1, "cell": "lstm"},
+    {"score": "concat"},
+    {"normalize": "local_p", "window": 2, "score": "location"},
+]
+ATTENTIONS: list[dict[str, Any]] = [
+    *({"score": score} for score in SCORES if score not in ("additive", "concat", "dot", "location")),
+    {"score": "dot", "decoder": 6},
+    {"score": "location", "positions": 2},  # fewer than the longest source has
+    *({"normalize": name} for name in ("sparsemax", "entmax", "sigmoid", "relu")),
+    *({"normalize": name, "window": 1} for name in LOCAL),
+]
+# Attention does not know the style. The two that have one call for all steps, unless the attention is another, try half
+# of the others each; input feeding is Luong's alone.
 STYLES = [
     {"style": style, **options}
-    for style in ("bahdanau", "luong", "conditional")
-    for options in [
-        {},
-        {"score": "none"},
-        {"score": "none", "cell": "lstm", "layers": 2},
-        {"cell": "lstm"},
-        {"layers": 2},
-        {"layers": 2, "cell": "lstm", "score": "general"},
-        {"encoder_layers": 3},
-        {"layers": 2, "encoder_layers": 1, "cell": "lstm"},
-        *({"score": score} for score in SCORES if score not in ("additive", "dot", "location")),
-        {"score": "dot", "decoder": 6},
-        {"score": "location", "positions": 2},  # fewer than the longest source has
-        *({"normalize": name} for name in ("sparsemax", "entmax", "sigmoid", "relu")),
-        *({"normalize": name, "window": 1} for name in LOCAL),
-        {"normalize": "local_p", "window": 2, "score": "location"},
-        {"input_feeding": False},
-    ]
+    for style, attentions in (
+        ("bahdanau", ATTENTIONS[::2]),
+        ("luong", [*ATTENTIONS, {"input_feeding": False}]),
+        ("conditional", ATTENTIONS[1::2]),
+    )
+    for options in [*STRUCTURES, *attentions]
 ]
 OF_ARRAYS: list[tuple[str, dict[str, Any]]] = [
     ("recurrent", {}),

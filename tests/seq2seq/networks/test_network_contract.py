@@ -64,6 +64,15 @@ def test_every_parameter_has_a_gradient_of_its_shape_and_type(network: Network) 
 
 
 @every_network
+def test_float32_computes_what_float64_does(network: Network) -> None:
+    """The library has calls for float32 alone."""
+    (short, long), batch = (network.build(dtype) for dtype in (np.float32, float)), collate(network.pairs())
+    assert short.loss(batch)[0] == pytest.approx(long.loss(batch)[0], rel=1e-4)
+    for result, exact in zip(follow(short, batch), follow(long, batch), strict=True):
+        np.testing.assert_allclose(result, exact, atol=1e-4)
+
+
+@every_network
 def test_a_batch_has_the_loss_of_its_pairs(network: Network) -> None:
     built, pairs = network.build(), network.pairs()
     batch, parts = collate(pairs), [built.loss(collate([pair])) for pair in pairs]
