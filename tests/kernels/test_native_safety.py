@@ -115,7 +115,7 @@ def test_address_and_undefined_behaviour_sanitizers_find_nothing(tmp_path: Path)
 @slow
 @pytest.mark.skipif(COMPILER is None, reason="there is no C++ compiler")
 def test_the_thread_sanitizer_finds_nothing(tmp_path: Path) -> None:
-    """Three callers at once, each with one, two and five threads."""
+    """Three callers at once, each with one thread, and with two or five."""
     driver = built(tmp_path, "thread", [])
     done = run(str(driver), "60", "3")
     assert done.returncode == 0, done.stdout + done.stderr

@@ -217,18 +217,16 @@ struct Attention {
     }
 };
 
-// Several threads must find what one finds.
+// Two or five threads must find what one finds.
 int check(uint64_t seed) {
     Attention attention(seed);
     const std::string alone = attention.run(1);
-    for (int64_t threads : {2, 5})
-        if (attention.run(threads) != alone) {
-            const Problem& p = attention.p;
-            printf("seed %d: other bits with %d threads (n %d, m %d, d %d, e %d)\n", int(seed), int(threads), int(p.n),
-                   int(p.m), int(p.d), int(p.e));
-            return 1;
-        }
-    return 0;
+    const int64_t threads = seed % 2 ? 2 : 5;
+    if (attention.run(threads) == alone) return 0;
+    const Problem& p = attention.p;
+    printf("seed %d: other bits with %d threads (n %d, m %d, d %d, e %d)\n", int(seed), int(threads), int(p.n), int(p.m),
+           int(p.d), int(p.e));
+    return 1;
 }
 
 // All kernels of training, with random sizes; only the sanitizers check them.
