@@ -67,9 +67,9 @@ test: $(VENV)/dev $(VENV)/biome
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/clang-format --dry-run -Werror $(KERNELS)
-	$(BIN)/mypy
 	@if [ -x $(BIOME) ]; then $(BIOME) ci --error-on-warnings; else cat $(VENV)/biome; fi
-	$(TESTS)
+	@mkdir -p build; $(BIN)/mypy >build/mypy.log & mypy=$$!; \
+	    $(TESTS); tests=$$?; wait $$mypy; types=$$?; cat build/mypy.log; exit $$((tests + types))
 
 # The tests of every folder without those that take more than about 0.3 seconds each.
 quick: export OPENBLAS_NUM_THREADS ?= 1

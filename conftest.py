@@ -20,6 +20,15 @@ settings.register_profile("quick", settings.get_profile("any machine"), max_exam
 settings.load_profile("any machine")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """What a stage of CI changes besides numbers shows at each value of a parameter, with any of the others."""
+    parser.addoption(
+        "--each-value",
+        action="store_true",
+        help="of each test every value of a parameter, not every combination",
+    )
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Ignore the warning of an installation without a compiler, and restore the default handling of Ctrl-C."""
     config.addinivalue_line(
@@ -33,8 +42,27 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def with_new_values(items: list[pytest.Item]) -> set[pytest.Item]:
+    """Tests that have each value of each parameter of all: first those whose values are all new, then any new one's."""
+    seen: dict[tuple[object, ...], set[tuple[int, str]]] = {}
+    chosen = set()
+    for is_enough in (set.isdisjoint, lambda seen, values: not values <= seen):
+        for item in items:
+            values = set(enumerate(item.callspec._idlist)) if hasattr(item, "callspec") else {(0, "")}
+            known = seen.setdefault((item.parent, getattr(item, "originalname", item.name)), set())
+            if is_enough(known, values):
+                known |= values
+                chosen.add(item)
+    return chosen
+
+
+@pytest.hookimpl(trylast=True)  # after the choice by marks
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Skip the tests that start threads, themselves or by a library, where none can be started."""
+    if config.getoption("each_value"):
+        chosen = with_new_values(items)
+        config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
+        items[:] = [item for item in items if item in chosen]
     if "NO_THREADS" in os.environ:
         for item in items:
             if item.get_closest_marker("threads"):
