@@ -72,9 +72,9 @@ INPUTS: list[Input] = [
 
 
 CONFIGS: list[Config] = [
-    *(
-        recurrent(score=score, style=style, cell=cell)
-        for score, style, cell in product(SCORES, STYLES, CELLS)
+    *(  # each pair of two of them
+        recurrent(score=score, style=style, cell=CELLS[(i + j) % 2])
+        for (i, score), (j, style) in product(enumerate(SCORES), enumerate(STYLES))
     ),
     *(recurrent(style=style, layers=2) for style in STYLES),
     recurrent(style="luong", input_feeding=False),
