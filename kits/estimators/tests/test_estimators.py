@@ -24,7 +24,7 @@ import regard_estimators as estimators
         ("AttentionRegressor", {}),
         ("AttentionRegressor", {"degree": 1, "heads": 2, "max_iter": 10}),
         ("AttentionClassifier", {}),
-        ("AttentionClassifier", {"score_function": "cosine", "metric": "full", "heads": 2, "max_iter": 10}),
+        ("AttentionClassifier", {"metric": "full", "heads": 2, "max_iter": 10}),
     ],
 )
 def test_what_scikit_learn_expects(name: str, options: dict[str, Any]) -> None:
@@ -193,11 +193,6 @@ def test_pipelines_searches_clones_and_pickles() -> None:
     ("options", "message"),
     [
         (
-            {"score_function": "dot"},
-            "The 'score_function' parameter of AttentionRegressor must be one of 'gaussian', 'general', 'cosine'. "
-            "Got 'dot' instead.",
-        ),
-        (
             {"metric": "l2"},
             "The 'metric' parameter of AttentionRegressor must be one of 'scalar', 'diagonal', 'full'. "
             "Got 'l2' instead.",
@@ -205,8 +200,7 @@ def test_pipelines_searches_clones_and_pickles() -> None:
         ({"degree": 2}, "The 'degree' parameter of AttentionRegressor must be 0, 1 or None. Got 2 instead."),
         (
             {"rank": 1},
-            "The 'rank' parameter of AttentionRegressor must be None unless metric is 'full' and score_function is "
-            "'gaussian' or 'cosine'. Got 1 instead.",
+            "The 'rank' parameter of AttentionRegressor must be None unless metric is 'full'. Got 1 instead.",
         ),
         ({"heads": 0}, "heads must be at least 1. Got 0 instead."),
         ({"alpha": -1}, "alpha must be at least 0. Got -1.0 instead."),
@@ -353,10 +347,9 @@ def test_the_widths_are_those_of_a_kernel_regression_in_the_units_of_the_feature
     np.testing.assert_allclose(model.predict(query[None]), kernel @ y / kernel.sum(), rtol=1e-9)
 
 
-@pytest.mark.parametrize("options", [{"score_function": "cosine"}, {"metric": "full"}])
-def test_other_scores_have_no_widths(options: dict[str, Any]) -> None:
-    model = estimators.AttentionRegressor(**options).fit(*wave(9))
-    with pytest.raises(AttributeError, match="widths_ needs score_function='gaussian'"):
+def test_a_matrix_has_no_widths() -> None:
+    model = estimators.AttentionRegressor(metric="full").fit(*wave(9))
+    with pytest.raises(AttributeError, match="widths_ needs metric"):
         _ = model.widths_
 
 
@@ -471,11 +464,6 @@ def test_one_weight_for_all_rows_must_be_finite(estimator: Any, weight: float) -
 @pytest.mark.parametrize(
     ("name", "values", "rule"),
     [
-        (
-            "score_function",
-            [np.array(["gaussian"]), None, 1, np.nan, ["gaussian"]],
-            "must be one of 'gaussian'",
-        ),
         ("metric", [np.array(["diagonal"]), None, True, np.nan, b"full"], "must be one of 'scalar'"),
         ("degree", [np.array([0, 1]), True, "1", 1.0, np.nan, 2], "must be 0, 1 or None"),
         ("heads", [np.array([1, 2]), None, True, "1", 1.0, np.nan], "must be an integer"),
@@ -499,7 +487,6 @@ def test_an_error_about_a_parameter_names_it(name: str, values: list[Any], rule:
 
 def test_scalars_of_numpy_are_parameters() -> None:
     options: dict[str, Any] = {
-        "score_function": "gaussian",
         "metric": "full",
         "degree": 1,
         "heads": 2,

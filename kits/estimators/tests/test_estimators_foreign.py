@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from foreign import DoorLaws, each
 
-from regard_estimators import AttentionClassifier, AttentionMemory, AttentionRegressor
+from regard_estimators import AttentionClassifier, AttentionRegressor
 
 X = np.array([[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]], np.float32)
 Y = np.array([1, 0, 1], np.float32)
@@ -24,16 +24,8 @@ DOORS: dict[str, tuple[Callable[[Any], Any], Any]] = {
     "y: score": (lambda y: FITTED.score(X, y), Y),
     "y: classes": (lambda y: CLASSES.score(X, y), Y),
     "sample_weight": (lambda w: FITTED.score(X, Y, sample_weight=w), Y),
-    "keys": (lambda x: AttentionMemory().add(x, X), X),
-    "queries": (lambda x: filled().recall(x).values, X),
 }
 door = each(DOORS)
-
-
-def filled() -> AttentionMemory:
-    memory = AttentionMemory()
-    memory.add(X, X)
-    return memory
 
 
 class TestDoors(DoorLaws):

@@ -39,14 +39,11 @@ def test_the_unit_of_the_weights_has_no_influence(estimator: Any, power: int) ->
 
 
 @pytest.mark.parametrize("power", [-1074, -1030, 400, 1019])
-@pytest.mark.parametrize("score_function", ["gaussian", "general", "cosine"])
-def test_the_unit_of_features_and_targets_has_no_influence(power: int, score_function: str) -> None:
+def test_the_unit_of_features_and_targets_has_no_influence(power: int) -> None:
     x, y = table()
-    model = AttentionRegressor(score_function=score_function, max_iter=5).fit(x, y)
+    model = AttentionRegressor(max_iter=5).fit(x, y)
     columns, moved = np.array([power, 3]), x + np.array([1, 0])
-    scaled = AttentionRegressor(score_function=score_function, max_iter=5).fit(
-        np.ldexp(x, columns), np.ldexp(y, power)
-    )
+    scaled = AttentionRegressor(max_iter=5).fit(np.ldexp(x, columns), np.ldexp(y, power))
     np.testing.assert_array_equal(scaled.parameters_, model.parameters_)
     expected = np.ldexp(model.predict(moved), power)
     np.testing.assert_array_equal(scaled.predict(np.ldexp(moved, columns)), expected)
@@ -134,7 +131,6 @@ def test_all_results_are_finite_or_refused(estimator: Any, seeds: range) -> None
         y = column(rng, rows) if estimator is AttentionRegressor else np.arange(rows) % 2
         weights = None if seed % 2 else np.abs(column(rng, rows))
         options: dict[str, Any] = {
-            "score_function": str(rng.choice(["gaussian", "general", "cosine"])),
             "metric": str(rng.choice(["scalar", "diagonal", "full"])),
             "alpha": float(rng.choice([0, 1e-320, 10, 1e100])),
         }

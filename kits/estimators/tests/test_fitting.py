@@ -10,11 +10,11 @@ import pytest
 from scipy import stats
 
 from regard_estimators import fitting
-from regard_estimators.metrics import METRICS, SCORES, score_of
+from regard_estimators.metrics import METRICS, Gaussian
 from regard_estimators.readouts import readout_of
 
 
-def problem(score: str, metric: str, degree: int, heads: int, *, prior: bool, rank: int | None) -> Any:
+def problem(metric: str, degree: int, heads: int, *, prior: bool) -> Any:
     rng = np.random.default_rng(3)
     x, y = rng.standard_normal((17, 3)), rng.standard_normal((17, 2))
     log_weights = np.log(rng.integers(1, 4, 17))
@@ -25,7 +25,10 @@ def problem(score: str, metric: str, degree: int, heads: int, *, prior: bool, ra
         return (difference**2).sum(1), 2 * difference
 
     model = fitting.MetricHeads(
-        score_of(score, metric, 3, rank), readout_of(degree, 3, 2), heads, y.mean(0) if prior else None
+        Gaussian(metric, 3, 2 if metric == "full" else 3),
+        readout_of(degree, 3, 2),
+        heads,
+        y.mean(0) if prior else None,
     )
     parameters = model.initial(-0.3, x, rng) + 0.1 * rng.standard_normal(model.size)
     return fitting.LeaveOneOut(model, x, y, log_weights, rows, loss), parameters
@@ -35,36 +38,26 @@ def problem(score: str, metric: str, degree: int, heads: int, *, prior: bool, ra
 @pytest.mark.parametrize("heads", [1, pytest.param(2, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("degree", [0, 1])
 @pytest.mark.parametrize("metric", METRICS)
-@pytest.mark.parametrize("score", SCORES)
-def test_the_gradient_of_the_loss(score: str, metric: str, degree: int, heads: int, prior: bool) -> None:
-    rank = 2 if metric == "full" and score != "general" else None
-    loss, at = problem(score, metric, degree, heads, prior=prior, rank=rank)
+def test_the_gradient_of_the_loss(metric: str, degree: int, heads: int, prior: bool) -> None:
+    loss, at = problem(metric, degree, heads, prior=prior)
     steps = 1e-6 * np.eye(len(at))
     expected = [(loss(at + step)[0] - loss(at - step)[0]) / 2e-6 for step in steps]
     np.testing.assert_allclose(loss(at)[1], expected, rtol=1e-6, atol=1e-7)
 
 
-def similarity(score: str, width: float, a: Any, b: Any) -> float:
-    """The score functions as in their formulas, with one factor for all features."""
-    if score == "gaussian":
-        return -sum((width * s - width * t) ** 2 for s, t in zip(a, b, strict=True)) / 2
-    product = math.fsum(s * t for s, t in zip(a, b, strict=True))
-    if score == "general":
-        return width * product
-    return width * product / math.sqrt(math.fsum(s * s for s in a) * math.fsum(t * t for t in b))
+def similarity(width: float, a: Any, b: Any) -> float:
+    """The score as in its formula, with one factor for all features."""
+    return -sum((width * s - width * t) ** 2 for s, t in zip(a, b, strict=True)) / 2
 
 
-@pytest.mark.parametrize("score", SCORES)
-def test_each_row_is_predicted_by_all_others(score: str) -> None:
+def test_each_row_is_predicted_by_all_others() -> None:
     """Loops over rows and keys; a row of weight w counts w times."""
-    loss, parameters = problem(score, "scalar", 0, 1, prior=False, rank=None)
-    width = parameters[0] if score == "general" else math.exp(parameters[0])
+    loss, parameters = problem("scalar", 0, 1, prior=False)
+    width = math.exp(parameters[0])
     total = share = 0.0
     for i in loss.rows:
         others = [j for j in range(17) if j != i]
-        factors = [
-            math.exp(similarity(score, width, loss.x[i], loss.x[j]) + loss.log_weights[j]) for j in others
-        ]
+        factors = [math.exp(similarity(width, loss.x[i], loss.x[j]) + loss.log_weights[j]) for j in others]
         predicted = np.array(factors) @ loss.y[others] / math.fsum(factors)
         total += math.exp(loss.log_weights[i]) * float(((predicted - loss.y[i]) ** 2).sum())
         share += math.exp(loss.log_weights[i])
@@ -105,14 +98,13 @@ def test_a_line_is_followed_for_two_widths() -> None:
 
 def test_widths_are_those_of_the_gaussian() -> None:
     parameters = np.log([2.0, 0.5])
-    lengths = score_of("gaussian", "diagonal", 2).widths(parameters, np.array([[3.0, 16.0], [0.0, 0.0]]))
+    lengths = Gaussian("diagonal", 2, 2).widths(parameters, np.array([[3.0, 16.0], [0.0, 0.0]]))
     np.testing.assert_allclose(lengths, [10.0, 0.0])
-    assert score_of("general", "diagonal", 2).widths(parameters, np.ones((3, 2))).tolist() == [0, 0, 0]
 
 
 @pytest.mark.parametrize("likelihood", [fitting.of_log_loss, fitting.of_squared_error])
 def test_the_gradient_of_the_objective(likelihood: Any) -> None:
-    loss, at = problem("gaussian", "diagonal", 1, 2, prior=False, rank=None)
+    loss, at = problem("diagonal", 1, 2, prior=False)
     precision = np.linspace(0, 1, len(at))
     objective = fitting.Penalised(loss, likelihood, at - 0.5, precision)
     steps = 1e-6 * np.eye(len(at))

@@ -17,7 +17,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from regard import _check
 from regard_estimators import fitting
-from regard_estimators.metrics import METRICS, SCORES, score_of
+from regard_estimators.metrics import METRICS, Gaussian
 from regard_estimators.readouts import readout_of
 
 __all__ = ["AttentionEstimator", "Attended", "Standard"]
@@ -141,10 +141,8 @@ class AttentionEstimator(BaseEstimator):  # type: ignore[misc]
     _likelihood: fitting.Likelihood = staticmethod(fitting.of_log_loss)
 
     def _check_parameters(self) -> None:
-        for name, allowed in (("score_function", SCORES), ("metric", METRICS)):
-            value = getattr(self, name)
-            if not isinstance(value, str) or value not in allowed:
-                self._refuse(name, f"one of {', '.join(map(repr, allowed))}")
+        if not isinstance(self.metric, str) or self.metric not in METRICS:
+            self._refuse("metric", f"one of {', '.join(map(repr, METRICS))}")
         if not (self.degree is None or (_is_integer(self.degree) and self.degree in (0, 1))):
             self._refuse("degree", "0, 1 or None")
         for name in ("heads", "max_iter", "batch_size"):
@@ -153,10 +151,8 @@ class AttentionEstimator(BaseEstimator):  # type: ignore[misc]
         _check.number("tol", self.tol, least=0)
         if self.rank is not None:
             _check.integer("rank", self.rank, least=1, most=self.n_features_in_)
-            if self.metric != "full" or self.score_function == "general":
-                self._refuse(
-                    "rank", "None unless metric is 'full' and score_function is 'gaussian' or 'cosine'"
-                )
+            if self.metric != "full":
+                self._refuse("rank", "None unless metric is 'full'")
 
     def _refuse(self, name: str, rule: str) -> NoReturn:
         """Raise for an invalid parameter."""
@@ -203,7 +199,7 @@ class AttentionEstimator(BaseEstimator):  # type: ignore[misc]
         used = np.flatnonzero(weights > 0)
         totals, first = self._merge(X[used], targets[used], weights[used], used)
         prior = self._begin(totals, first)
-        score = score_of(self.score_function, self.metric, X.shape[1], self.rank)
+        score = Gaussian(self.metric, X.shape[1], self.rank or X.shape[1])
         readout = readout_of(self._degree(X.shape[1]), X.shape[1], targets.shape[1])
         self._heads = fitting.MetricHeads(score, readout, int(self.heads), prior)
         m = len(self.keys_)
@@ -291,8 +287,8 @@ class AttentionEstimator(BaseEstimator):  # type: ignore[misc]
     @property
     def widths_(self) -> Array:
         """Widths of Gaussian kernels (heads, d) in the unit of each feature; infinity for a constant one."""
-        if self.score_function != "gaussian" or self.metric == "full":
-            raise AttributeError("widths_ needs score_function='gaussian', and metric 'scalar' or 'diagonal'")
+        if self.metric == "full":
+            raise AttributeError("widths_ needs metric 'scalar' or 'diagonal'")
         factors = np.exp([head.score for head in self._heads.heads(self.parameters_)])
         with np.errstate(over="ignore"):
             return np.ldexp(self._standard.spread / factors, self._standard.exponent)

@@ -28,10 +28,9 @@ class AttentionClassifier(ClassifierMixin, AttentionEstimator):  # type: ignore[
 
     Parameters
     ----------
-    score_function : {"gaussian", "general", "cosine"}
-        ``-|M x - M y|^2 / 2``, ``x^T M y``, or ``t cos(M x, M y)``, of standardised features.
     metric : {"scalar", "diagonal", "full"}
-        The structure of M: one width for all features, one for each, or a matrix.
+        The structure of M in the score ``-|M x - M y|^2 / 2`` of standardised features: one width for all features,
+        one for each, or a matrix.
     heads : int
         Attentions with parameters of their own, whose predictions are averaged with learned weights.
     rank : int, optional
@@ -62,7 +61,7 @@ class AttentionClassifier(ClassifierMixin, AttentionEstimator):  # type: ignore[
     loss_ : float
         The log loss of the leave-one-out predictions.
     widths_ : array (heads, d)
-        Widths of the kernels in the unit of each feature, with a Gaussian score and a metric that is not "full".
+        Widths of the kernels in the unit of each feature, with a metric that is not "full".
     n_iter_ : int
         Iterations of L-BFGS.
     n_features_in_ : int
@@ -84,7 +83,6 @@ class AttentionClassifier(ClassifierMixin, AttentionEstimator):  # type: ignore[
     def __init__(
         self,
         *,
-        score_function: str = "gaussian",
         metric: str = "diagonal",
         heads: int = 1,
         rank: int | None = None,
@@ -95,7 +93,6 @@ class AttentionClassifier(ClassifierMixin, AttentionEstimator):  # type: ignore[
         random_state: Any = None,
         class_weight: dict[Any, float] | str | None = None,
     ) -> None:
-        self.score_function = score_function
         self.metric = metric
         self.heads = heads
         self.rank = rank

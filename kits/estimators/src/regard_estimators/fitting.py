@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import attention, attention_vjp, mask
-from regard_estimators.metrics import RowScore
+from regard_estimators.metrics import Gaussian
 from regard_estimators.readouts import Constant, Linear
 
 __all__ = ["Fitted", "Head", "MetricHeads", "LeaveOneOut", "fit"]
@@ -43,7 +43,7 @@ class MetricHeads:
     `prior` (e,): a constant prediction that takes part in the mean, as for class probabilities.
     """
 
-    score: RowScore
+    score: Gaussian
     readout: Constant | Linear
     count: int = 1
     prior: Array | None = None

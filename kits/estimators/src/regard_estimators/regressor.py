@@ -32,10 +32,9 @@ class AttentionRegressor(MultiOutputMixin, RegressorMixin, AttentionEstimator): 
 
     Parameters
     ----------
-    score_function : {"gaussian", "general", "cosine"}
-        ``-|M x - M y|^2 / 2``, ``x^T M y``, or ``t cos(M x, M y)``, of standardised features.
     metric : {"scalar", "diagonal", "full"}
-        The structure of M: one width for all features, one for each, or a matrix.
+        The structure of M in the score ``-|M x - M y|^2 / 2`` of standardised features: one width for all features,
+        one for each, or a matrix.
     degree : {0, 1} or None
         Degree of the local polynomial: 0 predicts the weighted mean, 1 the value of a weighted linear regression,
         with a learned ridge, which is better at the borders and for smooth functions; its cost grows with d^2. For
@@ -67,7 +66,7 @@ class AttentionRegressor(MultiOutputMixin, RegressorMixin, AttentionEstimator): 
     loss_ : float
         The mean squared error of the leave-one-out predictions, as a share of the targets' variance.
     widths_ : array (heads, d)
-        Widths of the kernels in the unit of each feature, with a Gaussian score and a metric that is not "full".
+        Widths of the kernels in the unit of each feature, with a metric that is not "full".
     n_iter_ : int
         Iterations of L-BFGS.
     n_features_in_ : int
@@ -92,7 +91,6 @@ class AttentionRegressor(MultiOutputMixin, RegressorMixin, AttentionEstimator): 
     def __init__(
         self,
         *,
-        score_function: str = "gaussian",
         metric: str = "diagonal",
         degree: int | None = None,
         heads: int = 1,
@@ -103,7 +101,6 @@ class AttentionRegressor(MultiOutputMixin, RegressorMixin, AttentionEstimator): 
         batch_size: int = 2000,
         random_state: Any = None,
     ) -> None:
-        self.score_function = score_function
         self.metric = metric
         self.degree = degree
         self.heads = heads
