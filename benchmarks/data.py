@@ -38,6 +38,7 @@ import os
 import platform
 import random
 import re
+import sqlite3
 import subprocess
 import sys
 import tarfile
@@ -45,6 +46,7 @@ import tempfile
 import zipfile
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -268,10 +270,16 @@ def gruut(language: str, most: int = GRUUT_WORDS) -> Split[Words]:
     (`regard.seq2seq.corpus.spelling`) are in one part.
     """
     from regard.seq2seq.corpus.spelling import families
-    from regard_lexicon import read
+    from regard_lexicon import Lexicon, Variant
 
     (path,) = unpacked(GRUUT[language]).glob(f"*/gruut_lang_{language}/lexicon.db")
-    lexicon = read(path)
+    with closing(sqlite3.connect(path)) as database:
+        query = "SELECT pron_order, word LIKE '%_(_)', id, word, phonemes, role FROM word_phonemes"
+        rows = sorted(database.execute(query))
+    lexicon = Lexicon(
+        (re.sub(r"(?<=.)\([0-9]+\)$", "", word), Variant(tuple(phones.split()), role=role or ""))
+        for *_, word, phones, role in rows  # "(2)" behind a word is the number of a variant
+    )
     words: Words = {
         word: [variant.phones for variant in variants]
         for word, variants in lexicon.items()

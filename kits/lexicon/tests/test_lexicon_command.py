@@ -159,7 +159,7 @@ def test_what_may_be_a_comment_or_a_header_is_noted_and_kept(
         (["words.dict", "--out", "x"], "--format"),
         (["words.dict", "--format", "sherpa-vits", "--out", "x"], "symbols"),
         (["words.dict", "--format", "espeak", "--out", "x"], "espeak"),
-        (["words.dict", "--from", "gruut"], "gruut"),
+        (["words.dict", "--from", "misaki"], "JSON"),
         (["missing.dict"], "missing.dict"),
         (["words.dict", "--format", "tsv", "--out", "words.dict"], "--out"),
         (["words.dict", "--format", "tsv", "--phone-map", "map.tsv", "--out", "map.tsv"], "--out"),

@@ -473,7 +473,7 @@ def test_the_model_keeps_what_counts_its_errors_and_not_the_dictionary(folder: P
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("format", ["cmudict", "mfa", "kaldi", "gruut"])
+@pytest.mark.parametrize("format", ["cmudict", "mfa", "kaldi"])
 def test_evaluate_and_export_read_a_dictionary_as_train_does(
     format: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,4 +1,4 @@
-"""Pronunciation dictionaries: words and their phones, in the formats of twelve programs and in the symbols of a voice.
+"""Pronunciation dictionaries: words and their phones, in the formats of other programs and in the symbols of a voice.
 
 A dictionary is read with `read`, which recognises the format from the content, and written with `write`, which lists
 what the format or the voice cannot represent::

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 from regard import _check
 from regard._lines import utf_8
-from regard_lexicon import gruut, lines, misaki, pls, sherpa
+from regard_lexicon import lines, misaki, sherpa
 from regard_lexicon.files import Path, load, text_lines
 from regard_lexicon.lexicon import InvalidEntry, Lexicon, Variant
 from regard_lexicon.lines import Entries, Files
@@ -130,33 +130,15 @@ FORMATS: dict[str, Format] = {
     "tsv": _of_lines(
         "word, tab, phones; a word may contain blanks", ".tsv", lines.parse_tsv, lines.write_tsv
     ),
-    "gruut": Format(
-        "gruut's lexicon.db (SQLite)",
-        ".db",
-        gruut.rows,
-        gruut.parse_row,
-        gruut.write,
-        role=str,
-        refusal=gruut.refusal,
-    ),
     "misaki": Format(
         "misaki's JSON: a character is a phone",
         ".json",
         lambda path: misaki.items(load(path)),
         misaki.parse_item,
         misaki.write,
-        role=misaki.tag,
+        role=str,
         refusal=misaki.refusal,
         variants="one of each role",
-    ),
-    "pls": Format(
-        "Pronunciation Lexicon Specification 1.0 (XML), in IPA",
-        ".pls",
-        lambda path: pls.lexemes(load(path)),
-        pls.parse_lexeme,
-        pls.write,
-        role=pls.qualified,
-        refusal=pls.refusal,
     ),
     "sherpa-vits": _voice("VITS", sherpa.write_vits, sherpa.ascii_spelling, sherpa.latin_refusal),
     "sherpa-kokoro": _voice("Kokoro", sherpa.write_both, sherpa.unicode_spelling, sherpa.unicode_refusal),
@@ -165,32 +147,25 @@ FORMATS: dict[str, Format] = {
 }
 
 _HINT = "name the format: regard lexicon FILE --from FORMAT --format tsv --out FILE.tsv converts it; in Python, format="
-_BEGINNINGS = {  # a word of a list may begin with a bracket, too: <unk>
-    "pls": re.compile(rb"<(\?xml|!|(\w+:)?lexicon\b)"),
-    "misaki": re.compile(rb'\{([\s"}]|$)'),
-}
+_JSON = re.compile(rb'\{([\s"}]|$)')  # a word of a list may begin with a brace, too: {LG}
 _NUMBERED = re.compile(r"^([^\s]+)\(([0-9]+)\)[ \t]", re.MULTILINE)
 _COMMENT = re.compile(r"^(?:;;;|[^\t\n]* #(?= |$))(.*)", re.MULTILINE)
 _NO_PHONES = 2  # in a comment: the phones of an entry stand in others, too
 # A word with a blank, a tab and phones: a tab before a note is none.
 _PHRASE = re.compile(r"^(?!;;;)[^ \t\n]+ +[^ \t\n#][^\t\n#]*\t[ \t]*[^ \t\n#].*", re.MULTILINE)
 _TWO_BLANKS = re.compile(r"[^\s]+  [^\s]")
-_START = 1 << 16  # bytes that show whether a file is XML or JSON
+_START = 1 << 16  # bytes that show whether a file is JSON
 _LOOKED_AT = 10_000  # lines, at equal distances
 _NEARLY_ALL = 0.9  # of the lines: the others are errors
 
 
 def recognise(path: Path) -> str:
     """Return the name of the format of a file, by its content."""
-    if load(path, len(gruut.MAGIC)) == gruut.MAGIC:
-        return "gruut"
-    data = load(path)
-    start = next(utf_8([data[:_START]], "the text")).removeprefix(b"\xef\xbb\xbf").lstrip()
+    start = next(utf_8([load(path, _START)], "the text")).removeprefix(b"\xef\xbb\xbf").lstrip()
     if not start:
         _check.fail("the file is empty")
-    for name, beginning in _BEGINNINGS.items():
-        if beginning.match(start):
-            return name
+    if _JSON.match(start):
+        return "misaki"
     errors: dict[int, str] = {}
     lines = [line for _, line in text_lines(path, errors) if line]
     if len(errors) > len(lines):

@@ -18,7 +18,7 @@ from regard._lines import utf_8
 from regard_lexicon.lexicon import MOST_LETTERS, InvalidEntry, Lexicon, Variant, limited
 from regard_lexicon.lines import Entries, Files
 
-__all__ = ["items", "parse_item", "refusal", "tag", "write"]
+__all__ = ["items", "parse_item", "refusal", "write"]
 
 DEFAULT = "DEFAULT"
 
@@ -73,11 +73,6 @@ def _value(variants: tuple[Variant, ...]) -> str | dict[str, str]:
         if len(texts) > 1 and len(variants) > 1
         else texts[DEFAULT]
     )
-
-
-def tag(role: str) -> str:
-    """Return a part of speech without the name of its set, such as ``gruut:``; none of the default."""
-    return role.rpartition(":")[2].removeprefix(DEFAULT)
 
 
 def refusal(word: str, variant: Variant) -> str:

@@ -49,7 +49,7 @@ examples:
   regard lexicon words.dict                                             what it contains
   regard lexicon words.dict --format mfa --stress drop --out mfa.dict
   regard lexicon words.dict --format sherpa-kokoro --symbols tokens.txt --phone-map map.tsv --out lexicon.txt
-  regard lexicon mine.tsv lexicon.db --format misaki --out words.json   the variants of the first file come first
+  regard lexicon mine.tsv words.dict --format misaki --out words.json   the variants of the first file come first
 """.format("\n".join(f"  {name:<16}{row.description}" for name, row in FORMATS.items()))
 
 
