@@ -124,9 +124,6 @@ class Lengths(Reranker):
 
         self.weight = min((1.0, 0.5, 0.0), key=errors)
 
-    def propose(self, sources: Sequence[Row], count: int) -> list[list[Row]]:
-        return [[] for _ in sources]
-
     def describe(self) -> dict[str, Any]:
         return {"option": self._option, "weight": self.weight}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
 from collections import Counter, defaultdict
@@ -18,7 +17,6 @@ from one_test import in_one_test
 
 from regard.seq2seq.alignment import monotonic as em_aligner
 from regard.seq2seq.alignment.monotonic import MAX_FERTILITY, Aligner, alignable
-from regard.seq2seq.corpus.packing import packed, unpacked
 from regard.seq2seq.decoding.hypothesis import Hypothesis, Scoring
 from regard.seq2seq.evaluation.metrics import edit_distance
 from regard.seq2seq.model import Seq2Seq
@@ -27,15 +25,6 @@ from regard.seq2seq.storage.model_file import write_model
 from regard_lexicon.extras.graphones import model as module
 from regard_lexicon.extras.graphones.kneser_ney import KneserNey
 from regard_lexicon.extras.graphones.model import DEFAULT_WEIGHT, MAX_ORDER, WEIGHTS, Graphones
-
-# ---------------------------------------------------------------------------------------------------- rows
-
-
-@pytest.mark.slow
-@given(st.lists(st.lists(st.integers(END + 1, 299).map(int)), min_size=1), st.sampled_from([300, 70_000]))
-def test_rows_are_restored_from_their_bytes(rows: list[list[int]], size: int) -> None:
-    assert list(unpacked("rows", packed(rows, size), size)) == [tuple(row) for row in rows]
-
 
 # ---------------------------------------------------------------------------------------------------- runs
 
@@ -211,30 +200,6 @@ def test_ranked_by_both() -> None:
         expected = log + DEFAULT_WEIGHT * graphones.log_probabilities([((5, 5), one.tokens)])[0]
         assert one.score == pytest.approx(expected, rel=1e-12)
     assert len(graphones.rerank([(5, 5)], [hypotheses], scoring, 1)[0]) == 1
-
-
-@pytest.mark.slow
-@settings(max_examples=30)
-@given(PAIRS, st.lists(st.integers(4, 6), min_size=1, max_size=3), st.integers(1, 3))
-def test_proposals_are_the_most_probable_sequences_of_units(
-    pairs: list[Any], source: list[int], order: int
-) -> None:
-    graphones = Graphones.learn(order, pairs, SIZES)
-    known = [tuple(unit) for unit in graphones.units]
-    slow = Slow(
-        [[known.index(u) + 4 for u in units(graphones.aligner, p)] for p in pairs], len(known) + 4, order
-    )
-    best: dict[tuple[int, ...], float] = {}
-    choices = [[u for u in known if u[0] == token] or [(token,)] for token in source]
-    for chosen in itertools.product(*choices):
-        log = slow.log_probability([known.index(u) + 4 if u in known else UNKNOWN for u in chosen])
-        target = tuple(token for u in chosen for token in u[1:])
-        best[target] = max(best.get(target, -math.inf), log)
-    (proposed,) = graphones.propose([source], 10_000)
-    assert {*map(tuple, proposed)} == {*best}
-    logs = [best[tuple(target)] for target in proposed]
-    np.testing.assert_allclose(logs, sorted(logs, reverse=True), rtol=1e-9)
-    assert graphones.propose([source], 1) == [proposed[:1]]
 
 
 def test_a_weight_of_0_uses_the_network_alone() -> None:
@@ -476,51 +441,6 @@ def test_translate_gives_the_best_candidate(speaker: Seq2Seq) -> None:
     sources = ["walks", "chalked"]
     best = [several[0].tokens for several in speaker.candidates(sources, beam=5)]
     assert [one.tokens for one in speaker.translate(sources, beam=5)] == best
-
-
-def test_proposals_are_ranked_with_the_hypotheses_of_the_beam(speaker: Seq2Seq) -> None:
-    sources = ["walks", "xalk", ""]
-    beam = speaker.candidates(sources, beam=2)
-    more = speaker.candidates(sources, beam=2, propose=5)
-    for before, after in zip(beam, more, strict=True):
-        assert after[0].score >= before[0].score
-    graphones = speaker.model.reranker
-    assert graphones is not None
-    rows = [speaker.model.source.tokenizer.encode(list(word)) for word in sources[:2]]
-    for row, several in zip(rows, more, strict=False):
-        tokens = speaker.model.target.tokens
-        every = {" ".join(tokens[i] for i in target) for target in graphones.propose([row], 5)[0]}
-        forced = speaker.align(
-            ["".join(speaker.model.source.tokenizer.tokens[i] for i in row)] * len(every), [*every]
-        )
-        scores = [
-            one.log_probability + graphones.weight * graphones.log_probabilities([(row, one.ids)])[0]
-            for one in forced
-        ]
-        assert several[0].score >= max(scores) - 1e-3
-    assert speaker.translate(sources, beam=1, propose=5)[0].text == "W AO K S"
-    with pytest.raises(
-        ValueError, match=r"propose must be 0 for a model without a reranker\. Got 2 instead\."
-    ):
-        learned(extras={}, epochs=1).translate(["walk"], propose=2)
-
-
-def test_proposals_obey_the_limit_of_repetitions(speaker: Seq2Seq, monkeypatch: pytest.MonkeyPatch) -> None:
-    graphones, target = speaker.model.reranker, speaker.model.target
-    assert graphones is not None
-    (k,), (w,) = target.encode(["K"]), target.encode(["W"])
-    proposed = [(), (k,) * 4, (w, k) * 3, (w, k, w), (w, 3)]
-    monkeypatch.setattr(graphones, "propose", lambda sources, count: [proposed] * len(sources))
-    scored: list[tuple[int, ...]] = []
-    log_probabilities = graphones.log_probabilities
-
-    def seen(pairs: Any) -> Any:
-        scored.extend(tuple(target) for _, target in pairs)
-        return log_probabilities(pairs)
-
-    monkeypatch.setattr(graphones, "log_probabilities", seen)
-    speaker.candidates(["walk"], beam=2, propose=5, repetitions=2)
-    assert {*proposed} & {*scored} == {(w, k, w)}
 
 
 def test_greedy_search_uses_the_network_alone(speaker: Seq2Seq) -> None:

@@ -29,7 +29,6 @@ from regard.seq2seq.decoding.forced import alternatives, force
 from regard.seq2seq.decoding.hypothesis import Hypothesis, Scoring
 from regard.seq2seq.decoding.restrictions import Restricted, Restrictions
 from regard.seq2seq.decoding.sampling import sample
-from regard.seq2seq.extras.base import Reranker
 from regard.seq2seq.networks.base import Predictor
 from regard.seq2seq.sources.base import Source
 from regard.seq2seq.sources.example import Example
@@ -209,7 +208,6 @@ class Translator(ABC):
         *,
         beam: int = BEAM,
         scoring: Scoring | None = None,
-        propose: int = 0,
         repetitions: int | None = None,
         unknown_words: UnknownWords = "copy",
     ) -> list[Translation]:
@@ -225,8 +223,6 @@ class Translator(ABC):
         scoring : Scoring, optional
             The score that ranks hypotheses; by default the mean log-probability of their tokens. A reranker, if the
             model has one, ranks the results of the beam anew.
-        propose : int
-            Number of candidates that the reranker adds to those of the beam.
         repetitions : int, optional
             How often a group of tokens may follow itself, or as often as in the source; by default as often as in the
             training targets, at least 3 times.
@@ -256,7 +252,6 @@ class Translator(ABC):
             beam=beam,
             n_best=1,
             scoring=scoring,
-            propose=propose,
             repetitions=repetitions,
             unknown_words=unknown_words,
         )
@@ -269,7 +264,6 @@ class Translator(ABC):
         beam: int = BEAM,
         n_best: int | None = None,
         scoring: Scoring | None = None,
-        propose: int = 0,
         repetitions: int | None = None,
         unknown_words: UnknownWords = "copy",
     ) -> list[list[Translation]]:
@@ -284,7 +278,7 @@ class Translator(ABC):
         n_best : int, optional
             Number of translations, `beam` at most and by default. There may be fewer, since those of equal text count
             once.
-        scoring, propose, repetitions, unknown_words
+        scoring, repetitions, unknown_words
             As for `translate`.
 
         Returns
@@ -310,19 +304,16 @@ class Translator(ABC):
             _check.fail(f"n_best must be at most beam = {width}. Got {wanted} instead.")
 
         ranked = self._scoring(scoring)
-        reranker = self._reranker(width, _check.integer("propose", propose))
+        reranker = self.model.reranker if width > 1 else None
         count = width if wanted > 1 or reranker is not None else 1  # several may have the same text
 
-        restrictions = self._restrictions(repetitions, unknown_words)
-        search = self._beam(width, count, ranked, restrictions)
+        search = self._beam(width, count, ranked, self._restrictions(repetitions, unknown_words))
 
         def rank(rows: Sequence[Row], hypotheses: list[list[Hypothesis]]) -> list[list[Hypothesis]]:
             assert reranker is not None
-            if propose:
-                hypotheses = self._with_proposals(reranker, propose, rows, hypotheses, ranked, restrictions)
             return reranker.rerank(rows, hypotheses, ranked, count if wanted > 1 else 1)
 
-        beams = self._search_all(sources, search, rank if reranker else None, together=propose > 0)
+        beams = self._search_all(sources, search, rank if reranker else None)
         return [_distinct(hypotheses)[:wanted] for hypotheses in beams]
 
     def probability(self, candidates: Sequence[Translation]) -> float:
@@ -507,34 +498,6 @@ class Translator(ABC):
             Checked(answers, self.ranked_logs(answers), answers[0].text in {*map(target.detokenize, right)})
             for answers, right in zip(self.candidates([*pairs]), pairs.values(), strict=True)
         ]
-
-    def _reranker(self, width: int, propose: int) -> Reranker | None:
-        """Return the reranker, unless there is one hypothesis only: in greedy search without proposals."""
-        reranker = self.model.reranker
-        if propose and reranker is None:
-            _check.fail(f"propose must be 0 for a model without a reranker. Got {propose} instead.")
-        return reranker if width > 1 or propose else None
-
-    def _with_proposals(
-        self,
-        reranker: Reranker,
-        count: int,
-        sources: Sequence[Row],
-        hypotheses: Sequence[Sequence[Hypothesis]],
-        scoring: Scoring,
-        restrictions: Restrictions,
-    ) -> list[list[Hypothesis]]:
-        """Add the reranker's candidates to the hypotheses of a beam, with the network's probabilities."""
-        candidates = [list(beam) for beam in hypotheses]
-        inputs, new = self._inputs(sources), list[tuple[int, Row]]()
-        for i, proposed in enumerate(reranker.propose(sources, count)):
-            known = {hypothesis.tokens for hypothesis in hypotheses[i]}
-            new += [(i, row) for row in proposed if restrictions.allow(row) and row not in known]
-        targets = [[START, *target, END] for _, target in new]
-        forced = self._forced([inputs[i] for i, _ in new], targets, scoring)
-        for (i, _), hypothesis in zip(new, forced, strict=True):
-            candidates[i].append(hypothesis)
-        return [sorted(beam, key=lambda hypothesis: -hypothesis.score) for beam in candidates]
 
     def _restrictions(
         self, repetitions: int | None = None, unknown_words: UnknownWords = "copy"
@@ -889,28 +852,20 @@ class Translator(ABC):
         return scoring
 
     def _search_all(
-        self,
-        sources: Sequence[Any],
-        search: _Search,
-        rank: _Rank | None = None,
-        *,
-        together: bool = False,
+        self, sources: Sequence[Any], search: _Search, rank: _Rank | None = None
     ) -> list[list[Translation]]:
-        """Search for all sources, batched by length, on two threads if possible; rank each batch, or all together."""
+        """Search for all sources, batched by length, on two threads if possible, and rank each batch."""
         read = self._read_all(as_examples("sources", sources, self.model.source.read))
         some, empty = [i for i, each in enumerate(read) if len(each.example)], self._empty_translation()
         translations = [[] if len(each.example) else [empty] for each in read]
 
-        def ranked(numbers: Sequence[int], hypotheses: list[list[Hypothesis]]) -> list[list[Hypothesis]]:
-            if rank is None or not numbers:
+        def ranked(source: Ids, lengths: Ids, group: Sequence[int]) -> list[list[Hypothesis]]:
+            hypotheses = search(source, lengths, group)
+            if rank is None:
                 return hypotheses
-            return rank([list(read[i].rows[: len(read[i].example)]) for i in numbers], hypotheses)
+            return rank([list(read[i].rows[: len(read[i].example)]) for i in group], hypotheses)
 
-        def both(source: Ids, lengths: Ids, group: Sequence[int]) -> list[list[Hypothesis]]:
-            return ranked(group, search(source, lengths, group))
-
-        rows = {i: read[i].rows for i in some}
-        hypotheses = ranked(some, _searched(rows, search)) if together else _searched(rows, both)
+        hypotheses = _searched({i: read[i].rows for i in some}, ranked)
         for i, of_one in zip(some, hypotheses, strict=True):
             translations[i] = [self._translation(read[i], hypothesis) for hypothesis in of_one]
         return translations

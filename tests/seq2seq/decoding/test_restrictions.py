@@ -57,8 +57,6 @@ def test_what_is_blocked_would_be_one_too_many(tokens: list[int], most: int, cop
     assert (UNKNOWN in never) == (tokens.count(UNKNOWN) >= copies)
     if most_in_a_row(tokens) <= most:
         assert {*never} & {4, 5, 6} == {x for x in (4, 5, 6) if most_in_a_row([*tokens, x]) > most}
-    loops, known = most_in_a_row(tokens) > most, UNKNOWN not in tokens
-    assert Restrictions(most).allow(tokens) == (bool(tokens) and known and not loops)
     with copied_file("text") as text:
         assert text.blocked(tokens, most, copies) == [0, 1, *never]
         assert text.blocked(tokens, None, len(tokens) + 1) == [0, 1]

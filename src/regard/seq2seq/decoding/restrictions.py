@@ -41,12 +41,6 @@ class Restrictions(NamedTuple):
     as_source: bool = True
     copies: bool = True
 
-    def allow(self, tokens: Sequence[int]) -> bool:
-        """Return whether an output, without END, is allowed for a source from which nothing is copied."""
-        return not any(
-            token in blocked(tokens[:i], self.repetitions) for i, token in enumerate((*tokens, END))
-        )
-
 
 def repetitions(ids: NDArray[np.integer[Any]]) -> int:
     """Return how often a group of tokens comes in a row, at most; 1 where none is repeated.

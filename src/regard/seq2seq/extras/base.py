@@ -96,10 +96,6 @@ class Reranker(Extra):
     ) -> None:
         """Choose the weight whose best hypotheses have the fewest errors."""
 
-    @abstractmethod
-    def propose(self, sources: Sequence[Row], count: int) -> list[list[Row]]:
-        """Return up to `count` candidates for each source, which the beam may have missed."""
-
 
 def augment(
     corpus: Corpus, augmenter: SourceAugmenter, size: int, progress: Callable[[int], object]

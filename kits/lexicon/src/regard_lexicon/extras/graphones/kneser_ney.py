@@ -104,17 +104,6 @@ class KneserNey:
         probabilities[text.positions == 0] = 1  # START is given
         return np.add.reduceat(np.log(probabilities), text.starts) if len(sequences) else np.zeros(0)
 
-    def next_log_probabilities(self, windows: Ids) -> Array:
-        """Return the natural logarithms of the probabilities of last tokens, given those before them.
-
-        `windows` (N, L): token ids; START fills short histories up from the left. Returns array (N,): 0 or below.
-        """
-        count, length = windows.shape
-        positions = np.tile(np.arange(length), count)
-        text = _Text(windows.reshape(-1), positions, np.arange(count) * length)
-        last: Array = np.log(self._probabilities(text).reshape(count, length)[:, -1])
-        return last
-
     def _probabilities(self, text: _Text) -> Array:
         """Return the probability (N,) of each token, given those before it."""
         probabilities = np.full(len(text.tokens), 1 / (self.size - _NEVER_PREDICTED))

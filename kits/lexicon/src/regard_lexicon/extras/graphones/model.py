@@ -14,8 +14,6 @@ The source is the same for all of them, so the joint probability ranks them as t
 fitted to validation pairs: it is the one of `WEIGHTS` whose best translations have the smallest edit distance to the
 references (Och 2003, "Minimum Error Rate Training in Statistical Machine Translation"). It may be 0: then the network
 ranks alone.
-
-The n-gram model can also propose candidates of its own, by a beam search over units: `Graphones.propose`.
 """
 
 from __future__ import annotations
@@ -29,13 +27,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import _check
-from regard._once import computed_once
 from regard.seq2seq.alignment.monotonic import MAX_FERTILITY, ROUNDS, Aligner, alignable, check_sizes
 from regard.seq2seq.corpus.packing import Row, packed, unpacked
 from regard.seq2seq.decoding.hypothesis import Hypothesis, Scoring
 from regard.seq2seq.evaluation.metrics import edit_distance
 from regard.seq2seq.extras.base import Progress, Reranker
-from regard.seq2seq.sources.text.vocabulary import END, SPECIAL, START, UNKNOWN
+from regard.seq2seq.sources.text.vocabulary import SPECIAL, UNKNOWN
 from regard_lexicon.extras.graphones.kneser_ney import KneserNey
 
 __all__ = ["DEFAULT_WEIGHT", "MAX_ORDER", "WEIGHTS", "Graphones"]
@@ -48,7 +45,6 @@ WEIGHTS = tuple(k / 10 for k in range(21))
 MAX_ORDER = 12
 _FIRST = len(SPECIAL)  # the id of the first unit
 _PARTS = {"units", "tokens", "fertilities", "last", "children", "own", "backoff", "values"}
-_BEAM = 20  # sequences of units in the search for proposals, at least
 
 
 class Graphones(Reranker):
@@ -182,40 +178,6 @@ class Graphones(Reranker):
             return sum(known[several[0].tokens] for known, several in zip(edits, ranked, strict=True))
 
         self.weight = min(WEIGHTS, key=lambda weight: (errors(weight), abs(weight - DEFAULT_WEIGHT)))
-
-    def propose(self, sources: Sequence[Row], count: int) -> list[list[Row]]:
-        """Return the most probable targets by the n-grams alone, from a beam search over units.
-
-        `sources`: ids of their own tokens; `count`: the largest number of targets for each source.
-        """
-        return [self._decoded(source, count) for source in sources]
-
-    def _decoded(self, source: Row, count: int) -> list[Row]:
-        histories = np.full((1, self.order - 1), START)
-        targets: list[Row] = [()]
-        scores = np.zeros(1)
-        for token in (*source, None):
-            units = np.array([END] if token is None else self._units_of.get(token, [UNKNOWN]))
-            windows = np.column_stack([np.repeat(histories, len(units), axis=0), np.tile(units, len(scores))])
-            logs = np.repeat(scores, len(units)) + self.ngrams.next_log_probabilities(windows)
-            best = np.argsort(-logs, kind="stable")[: max(count, _BEAM)]
-            histories, scores = windows[best, 1:], logs[best]
-            targets = [
-                (*targets[i // len(units)], *self._yield(units[i % len(units)])) for i in best.tolist()
-            ]
-        return list(dict.fromkeys(targets))[:count]
-
-    def _yield(self, unit: int) -> tuple[int, ...]:
-        """Return the target tokens of a unit, none of an unknown unit or END."""
-        return tuple(self.units[unit - _FIRST][1:]) if unit >= _FIRST else ()
-
-    @computed_once
-    def _units_of(self) -> dict[int, list[int]]:
-        """The ids of the units of each source token."""
-        ids: dict[int, list[int]] = {}
-        for number, unit in enumerate(self.units, _FIRST):
-            ids.setdefault(unit[0], []).append(number)
-        return ids
 
     def data(self, sizes: tuple[int, int]) -> dict[str, bytes]:
         """Return "units", packed, the aligner's "tokens" and "fertilities" as float32, and the n-grams."""
