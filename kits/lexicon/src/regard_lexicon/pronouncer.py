@@ -6,7 +6,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, get_args
 
 import numpy as np
@@ -28,10 +28,8 @@ UNKNOWN: tuple[Unknown, ...] = get_args(Unknown)
 BEAM = 5  # hypotheses, by default
 _SENTENCE_END = re.compile("(?<=[.!?…]) ")
 _LEAST = 1e-9  # of an attention weight
-_BLANK = "\u2423"  # as a tokenizer of characters writes it
 _WORD = "[wdmy][wdmyjz]*(?:[hq][wdmyjz]+)*"  # of the letters of classes
 _WORD_OF_CLASSES = re.compile(_WORD)
-_LETTERS = "tokens"  # the kind of tokenizer for which a word is given as its letters
 
 
 @dataclass(frozen=True)
@@ -52,8 +50,6 @@ class Pronunciation:
     confidence : float
         The share of this answer in the probability of all hypotheses of the search, in their order; 1 of the
         dictionary.
-    phone_probabilities : tuple of float
-        For each phone, the share of the hypotheses that have it at its place; 1 of the dictionary.
     links : tuple of (int, int)
         Pairs of letter and phone: from left to right, the letters to which the model attended most; none of the
         dictionary, and none of a model that reads subwords or has no attention.
@@ -68,16 +64,15 @@ class Pronunciation:
     source: Literal["dictionary", "model", "skipped"]
     probability: float | None = None
     confidence: float = 1.0
-    phone_probabilities: tuple[float, ...] = ()
     links: tuple[tuple[int, int], ...] = ()
     unknown: tuple[str, ...] = ()
     role: str = ""
 
 
 class _Reading(NamedTuple):
-    """How a model reads a word: what it is given, the letters of that, and those that it has never seen."""
+    """How a model reads a word: the text that it is given, its letters, and those that the model has never seen."""
 
-    given: str | list[str]
+    given: str
     letters: list[str]
     unseen: tuple[str, ...]
 
@@ -129,14 +124,11 @@ class Pronouncer:
         self.unknown = unknown
         self.beam = _check.integer("beam", beam, least=1)
         source = model.model.source.tokenizer
-        if source.token_type == "words":
-            _check.fail(
-                "the model must read letters, and this one reads words",
-                hint="train it with source='characters'",
-            )
+        if source.token_type not in ("characters", "subwords"):
+            rule = f"the model must read letters, and this one reads {source.token_type}"
+            _check.fail(rule, hint="train it with source='characters'")
         self._repetitions = model.model.repetitions or USUAL
-        self._as_letters = source.token_type == _LETTERS
-        self._is_spelled = source.token_type in ("characters", _LETTERS)
+        self._is_spelled = source.token_type == "characters"
         self._phones = frozenset(model.model.target.tokens)
         self._apostrophe = _only_apostrophe(self.lexicon)
         self._word_case, self._letter_case = _only_case(self.lexicon), _only_case(_letters_of(source.tokens))
@@ -216,17 +208,7 @@ class Pronouncer:
             *(_in_case(text, self._word_case) for text in (word, _with_apostrophe(word, self._apostrophe))),
         )
         variants = next(filter(None, map(self.lexicon.get, written)), ())
-        return [
-            Pronunciation(
-                word,
-                v.phones,
-                "dictionary",
-                v.probability,
-                phone_probabilities=(1.0,) * len(v.phones),
-                role=v.role,
-            )
-            for v in variants
-        ]
+        return [Pronunciation(word, v.phones, "dictionary", v.probability, role=v.role) for v in variants]
 
     def _reading(self, word: str) -> _Reading:
         """Return a word in the case and the form of Unicode in which the model knows most of its letters.
@@ -243,24 +225,11 @@ class Pronouncer:
         from regard.seq2seq.sources.text.tokenizers import unseen
 
         tokenizer = self.model.model.source.tokenizer
-        given = self._as_tokens(text) if self._as_letters else text
-        tokens = tokenizer.tokenize(given)
-        letters, unknown = map(self._spelled, (map(tokenizer.token_text, tokens), unseen(tokenizer, tokens)))
-        return _Reading(given, letters, tuple(dict.fromkeys(unknown)))
-
-    def _as_tokens(self, text: str) -> list[str]:
-        """Return the letters of a text as tokens, which have no blanks and are not empty."""
-        from regard.seq2seq.sources.text.normalization import normalize
-
-        form = self.model.model.source.tokenizer.normalization
-        letters = (normalize(letter, form).replace(" ", _BLANK) for letter in text)
-        return [letter for letter in letters if letter]
-
-    def _spelled(self, tokens: Iterable[str]) -> list[str]:
-        """Return the letters of tokens."""
-        if self._as_letters:
-            return [token.replace(_BLANK, " ") for token in tokens]
-        return [letter for token in tokens for letter in token]
+        tokens = tokenizer.tokenize(text)
+        letters = chain.from_iterable(map(tokenizer.token_text, tokens))
+        return _Reading(
+            text, [*letters], tuple(dict.fromkeys(chain.from_iterable(unseen(tokenizer, tokens))))
+        )
 
     def _may_guess(self, word: str, reading: _Reading) -> bool:
         """Return whether the model pronounces a word; raise if letters are unknown and that is an error."""
@@ -297,7 +266,6 @@ class Pronouncer:
                 "model",
                 self._probability(candidates) if i == 0 and not reading.unseen else None,
                 shares[i],
-                _agreement(phones[i], phones, shares),
                 _links(candidate, len(reading.letters) if self._is_spelled else 0, self._phones),
                 reading.unseen,
             )
@@ -357,18 +325,6 @@ def _in_case(word: str, case: str) -> str:
     """Return a word in a case, in form NFC."""
     cased = lowered(word) if case == "lower" else word.upper() if case == "upper" else word
     return unicodedata.normalize("NFC", cased)
-
-
-def _agreement(
-    phones: tuple[str, ...], others: Sequence[tuple[str, ...]], shares: Sequence[float]
-) -> tuple[float, ...]:
-    """Return for each phone the share of the sequences that have it at the same place of an alignment."""
-    total = [0.0] * len(phones)
-    for other, share in zip(others, shares, strict=True):
-        for block in SequenceMatcher(None, phones, other, autojunk=False).get_matching_blocks():
-            for place in range(block.a, block.a + block.size):
-                total[place] += share
-    return tuple(min(value, 1.0) for value in total)
 
 
 def _links(answer: Translation, letters: int, known: frozenset[str]) -> tuple[tuple[int, int], ...]:

@@ -184,7 +184,7 @@ def _kept(found: Sequence[Pronunciation], threshold: Threshold) -> Sequence[Pron
     best = found[0]
     if best.source != "model" or not threshold.drops(best.probability):
         return found
-    return [replace(best, phones=(), source="skipped", phone_probabilities=(), links=())]
+    return [replace(best, phones=(), source="skipped", links=())]
 
 
 def _source(found: Pronunciation) -> str:
