@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -19,7 +20,6 @@ from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.storage.model_file import model_file
 from regard.show.terminal.text import clean
 from regard_lexicon import LeftOut, Lexicon, Pronunciation, Variant
-from regard_lexicon.commands.card import table
 from regard_lexicon.commands.lexicon import (
     add_output,
     add_reading,
@@ -109,7 +109,7 @@ def run(args: argparse.Namespace) -> int:
     if args.card:
         if option := first_given(args, _OF_WORDS):
             _check.fail(f"--card prints the card alone: {option} must not be given with it")
-        print(_card(args.model))
+        print("\n".join(_card(args.model)))
         return 0
     check_needs(args, [("--skip-bad", "--lexicon", "")])
     if args.probabilities and args.format:
@@ -142,14 +142,13 @@ def run(args: argparse.Namespace) -> int:
     return failures.status()
 
 
-def _card(path: Path) -> str:
-    """Return the card of a model as a table."""
+def _card(path: Path) -> Iterator[str]:
+    """Yield a line for each entry of a model's card: its name, and its value in JSON."""
     card = Seq2Seq.load(path).card
     if not card:
         _check.fail(f"{path} has no card: regard train --task pronunciation writes one")
-    if not (described := table(card)):
-        _check.fail(f"{path}: nothing in its card is known; Seq2Seq.load(path).card has it")
-    return described
+    for name, value in card.items():
+        yield clean(f"{name:<14}{json.dumps(value, ensure_ascii=False)}")
 
 
 def _answers(
