@@ -242,14 +242,7 @@ def test_an_entry_that_differs_from_all_of_its_inflections() -> None:
             96,
             "5 folds are trained for 8,000 steps each: about 8 minutes on two free",
         ),
-        (
-            TrainingConfig(steps=8000),
-            3600,
-            "5 folds are trained for 8,000 steps each: about 5.0 hours on two",
-        ),
-        (TrainingConfig(minutes=1), None, "5 folds are trained for 1 minute each: 5 minutes, besides"),
         (TrainingConfig(steps=60), 10, "5 folds are trained for 60 steps each: about 1 minute on two"),
-        (TrainingConfig(steps=8000), None, "5 folds are trained for 8,000 steps each, besides"),
         (TrainingConfig(epochs=4), None, "5 folds are trained for 4 epochs each, besides"),
     ],
 )

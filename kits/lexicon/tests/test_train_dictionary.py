@@ -20,7 +20,6 @@ from regard.commands.train.arguments import (
     make_task,
 )
 from regard.seq2seq import Seq2Seq
-from regard.seq2seq.training.config import TrainingConfig
 from regard_lexicon import FORMATS, Lexicon, Variant
 from regard_lexicon.commands.task import PronunciationTask
 from regard_lexicon.recipes import preset
@@ -76,17 +75,6 @@ def as_entries(data: Any) -> list[tuple[str, tuple[str, ...]]]:
     return [("".join(source.content), tuple(target.content)) for source, target in data]
 
 
-@pytest.mark.parametrize(
-    "format", [name for name, row in FORMATS.items() if row.write and row.records and not row.needs_symbols]
-)
-def test_dictionaries_of_every_format_give_the_same_pairs(tmp_path: Path, format: str) -> None:
-    phones = {"a": "a", "b": "b", "c": "k", "d": "d", "e": "ɛ"}  # of one character, as misaki has them
-    lexicon = Lexicon((w, [phones[x] for x in w]) for w in words(60))
-    _, data = made(written(tmp_path / "words", lexicon, format))
-    entries = as_entries([*data.train, *data.valid, *data.test])
-    assert sorted(entries) == sorted((word, variant.phones) for word, variant in lexicon.entries())
-
-
 @pytest.mark.parametrize("count", [60, 400])
 def test_a_word_is_in_one_part_with_all_its_variants(tmp_path: Path, count: int) -> None:
     lexicon = words(count)
@@ -117,14 +105,6 @@ def test_phones_are_those_that_the_options_ask_for(tmp_path: Path) -> None:
     assert as_entries(data.train) == [("ab", ("a", "0", "b")), ("ba", ("b", "a", "1"))]  # K is no symbol
 
 
-def test_hangul_is_learned_by_its_letters(tmp_path: Path) -> None:
-    path = tmp_path / "words.tsv"
-    path.write_text("한\th a n\n구\tg u\n", "utf-8")
-    model, data = made(path)
-    assert model.normalization == "NFD"
-    assert [len(source) for source, _ in data.train] == [3, 2]
-
-
 def test_a_line_that_cannot_be_read_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "words.dict"
     path.write_text("ab AH0 B\nbad\nba B AH0\n", "utf-8")
@@ -135,43 +115,14 @@ def test_a_line_that_cannot_be_read_is_an_error(tmp_path: Path, capsys: pytest.C
     assert f"skipped: {path}, line 2: " in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("option", "values", "name", "expected"),
-    [
-        ("--dropout", ["0.3"], "dropout", 0.3),
-        (
-            "--label-smoothing",
-            ["0.1"],
-            "label_smoothing",
-            0.1,
-        ),  # the usual default, and not that of the preset
-        ("--steps", ["7"], "steps", 7),
-        ("--seed", ["3"], "seed", 3),
-    ],
-)
-def test_an_option_of_training_replaces_its_own_alone(
-    tmp_path: Path, option: str, values: list[str], name: str, expected: float
-) -> None:
-    path = written(tmp_path / "words.dict", words(30))
-    usual, model = made(path)[0], made(path, option, *values)[0]
-    assert model.training == TrainingConfig(**{**usual.training.given(), name: expected})
-    assert {**vars(model), "training": None} == {**vars(usual), "training": None}
-
-
-def test_options_of_the_model_replace_their_own_alone(tmp_path: Path) -> None:
-    path = written(tmp_path / "words.dict", words(30))
-    usual = made(path)[0]
-    given = ["--network", "encoder=8", "--extras", "graphones=3", "--max-tokens", "9", "--source", "subwords"]
-    model = made(path, *given)[0]
-    assert model.network_options == {**usual.network_options, "encoder": 8}
-    assert (model.extras, model.max_tokens, model.source) == ({"graphones": 3}, 9, "subwords")
-    assert (model.family, model.target, model.training) == (usual.family, usual.target, usual.training)
-
-
-def test_the_command_has_the_preset_of_python(tmp_path: Path) -> None:
-    lexicon = words(30)
-    model = made(written(tmp_path / "words.dict", lexicon), "--minutes", "1")[0]
-    assert vars(model) == vars(Seq2Seq(**preset(lexicon, {"minutes": 1})))
+def test_the_command_has_the_preset_of_python_with_the_options_that_are_given(tmp_path: Path) -> None:
+    """A label smoothing of 0.1 is the usual default, and not that of the preset."""
+    lexicon, path = words(30), tmp_path / "words.dict"
+    command = "--minutes 1 --label-smoothing 0.1 --seed 3 --network encoder=8 --extras graphones=3 --source subwords"
+    model = made(written(path, lexicon), *command.split(), "--max-tokens", "9")[0]
+    given = {"network": {"encoder": 8}, "extras": {"graphones": 3}, "source": "subwords", "max_tokens": 9}
+    training = {"minutes": 1, "label_smoothing": 0.1, "seed": 3}
+    assert vars(model) == vars(Seq2Seq(**preset(lexicon, {**given, "training": training})))
 
 
 def test_the_time_that_the_preset_has_chosen_is_said(
