@@ -1,11 +1,12 @@
-"""Count how many spoilt entries of CMUdict `regard review` finds: 200 entries with one plausible wrong sound.
+"""Count how many wrong entries of CMUdict `regard review` finds: 200 that are spoilt here, and 18 that are known.
 
     python benchmarks/review.py [--words 126052] [--spoilt 200] [--among 2000] [options of regard review]
     python benchmarks/review.py --words 5000 --minutes 2
 
-A vowel becomes another vowel with the same stress; a consonant becomes another of its kind: a stop, a fricative or
-affricate, a nasal, an approximant. With fewer words, as many sound entries in proportion may be among the worst:
-1,800 of all of CMUdict. Some of those are real errors of the dictionary, which nobody has counted.
+A spoilt entry has one plausible wrong sound: a vowel becomes another vowel with the same stress; a consonant becomes
+another of its kind: a stop, a fricative or affricate, a nasal, an approximant. With fewer words, as many sound entries
+in proportion may be among the worst: 1,800 of all of CMUdict. Some of those are real errors of the dictionary, which
+nobody has counted; 18 words are known from a correction that its maintainers were sent (cmusphinx/cmudict#57).
 
 A peer reviews the same dictionary first: phonebox 0.3.0. Its model has seen the entries that it judges, those of
 `regard review` have not. In its table the entries with the score 0 come first, in the order of the dictionary, which
@@ -37,6 +38,10 @@ _KINDS = (
     ["M", "N", "NG"],
     ["L", "R", "W", "Y"],
 )
+KNOWN = """
+animating anthologist anthologists chandeliers commissars deliciously disembodied disembody hysterectomies interpolate
+interpolated interpolation interpolations reiterates synapse synapses tern unknowns
+""".split()  # noqa: SIM905
 _WORDS, _SOUND = 126_052, 1_800  # words of CMUdict, and how many that were not spoilt are looked at
 
 
@@ -66,7 +71,9 @@ def spoilt(lexicon: Lexicon, count: int, random: np.random.Generator) -> tuple[L
 def show(name: str, rows: Sequence[Pair], changed: set[Pair], among: int) -> None:
     """Print how many of the spoilt entries are among the worst rows of a reviewer."""
     for most in (among // 2, among, 2 * among):
-        found = f"{len(changed & {*rows[:most]})} of {len(changed)} spoilt entries"
+        spoilt = f"{len(changed & {*rows[:most]})} of {len(changed)} spoilt entries"
+        known = len({*KNOWN} & {word for word, _ in rows[:most]})
+        found = f"{spoilt} and {known} of {len(KNOWN)} known words"
         print(f"{name}: {found} are among the worst {most:,} of {len(rows):,}", flush=True)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from regard.seq2seq import Seq2Seq
 from regard_lexicon import Lexicon, Pronouncer, prepare, write
 from regard_lexicon.commands.review import _table
+from regard_lexicon.inflections import Irregular
 from regard_lexicon.reviewing import Doubt
 
 PILED = "a" + "\u0301\u0323" * 5_000
@@ -28,7 +29,9 @@ def test_a_pronunciation_that_cannot_be_read_again_is_left_out() -> None:
 def test_a_table_of_doubts_has_no_formula() -> None:
     doubt = Doubt("=1+1", ("@", "b"), ("-", "b"), 1.5, 0.25)
     entry = "=1+1", ("@", "b")
-    assert [*_table([doubt], {entry: "line 7"}, {entry: 3})][1] == "7\t'=1+1\t'@ b\t'- b\t1.500\t0.2500\t3"
+    assert [*_table([doubt], {entry: "line 7"}, {entry: Irregular(3, 0.1)})][
+        1
+    ] == "7\t'=1+1\t'@ b\t'- b\t1.500\t0.2500\t3"
 
 
 def test_a_list_of_what_is_left_out_has_no_formula(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from regard.seq2seq.training.config import TrainingConfig
 from regard_lexicon import Lexicon, read
 from regard_lexicon.commands import review
 from regard_lexicon.commands.review import _expected_time
-from regard_lexicon.inflections import irregular
+from regard_lexicon.inflections import Irregular, irregular
 from regard_lexicon.reading import places
 from regard_lexicon.reviewing import Doubt, as_folds, doubts, worst_first
 
@@ -149,7 +149,7 @@ def test_doubts_by_hand() -> None:
     first, second = max((4 - 1) / 2, 4 - 3) / math.sqrt(2), (9 - 1) / math.sqrt(3)
     assert [one.doubt for one in found] == pytest.approx([first, second])
     assert [one.probability for one in found] == [None, None]
-    assert [one.word for one in worst_first([found])] == ["b", "a"]
+    assert [one.word for one in worst_first([found], {}, 4)] == ["b", "a"]
     calibrated = doubts(Fixed(Calibration(0.0, 1.0, 1.0, 5, 40, -1e3)), lexicon)  # type: ignore[arg-type]
     assert [one.probability for one in calibrated] == [0.75, 0.75]
 
@@ -195,17 +195,34 @@ def test_folds_that_are_trained_unequally_are_not_compared() -> None:
         [Doubt(word, ("A",), ("B",), number, None) for word, number in doubted.items()]
         for doubted in ({"a": 1.0, "b": 9.0, "c": 3.0}, {"d": 0.1, "e": 0.4})
     ]
-    assert [one.word for one in worst_first(folds)] == ["b", "e", "c", "d", "a"]
-    differ = [("f", ("A",)), ("d", ("A",)), ("e", ("C",))]  # one more fold; a model has doubted d
-    rows = [(doubt.word, doubt.doubt) for doubt in worst_first(folds, differ)]
-    assert rows == [("b", 9.0), ("e", 0.4), ("e", 0.0), ("f", 0.0), ("c", 3.0), ("d", 0.1), ("a", 1.0)]
+    assert [one.word for one in worst_first(folds, {}, 400)] == ["b", "e", "c", "d", "a"]
 
 
-def test_the_rows_of_a_family_follow_its_first_row() -> None:
-    numbers = {"interpolate": 9.0, "zebra": 8.0, "interpolated": 1.0, "walk": 7.0, "walking": 6.0}
-    doubts = [Doubt(word, ("A",), ("B",), number, None) for word, number in numbers.items()]
-    rows = [one.word for one in worst_first([doubts])]
-    assert rows == ["interpolate", "interpolated", "zebra", "walk", "walking"]
+def test_the_rank_of_an_entry_that_differs_from_its_inflections_is_multiplied() -> None:
+    """By hand: the ranks of b, e, c, d, a are 2, 2, 4, 4, 6; d has 0.04 then, and f, which no model doubts, 5."""
+    folds = [
+        [Doubt(word, ("A",), ("B",), number, None) for word, number in doubted.items()]
+        for doubted in ({"a": 1.0, "b": 9.0, "c": 3.0}, {"d": 0.1, "e": 0.4})
+    ]
+    differ = {("d", ("A",)): Irregular(2, 0.01), ("f", ("A",)): Irregular(1, 0.0125)}
+    differ[("e", ("C",))] = Irregular(1, 0.5)  # another variant of e
+    rows = [(doubt.word, doubt.doubt) for doubt in worst_first(folds, differ, 400)]
+    assert rows == [("d", 0.1), ("b", 9.0), ("e", 0.4), ("c", 3.0), ("f", 0.0), ("a", 1.0), ("e", 0.0)]
+
+
+def test_the_rows_of_a_family_that_one_change_corrects_follow_its_first_row() -> None:
+    rows = {
+        "interpolate": ("T R", "T N R"),  # N is missing
+        "zebra": ("Z", "S"),
+        "walks": ("AA S", "AO S"),
+        "walk": ("AA", "AE"),
+        "interpolated": ("R D", "N R D"),
+        "walking": ("AA N", "AE NG"),
+        "interpolation": ("B", "C"),
+    }
+    doubts = [Doubt(w, (*x.split(),), (*y.split(),), -i, None) for i, (w, (x, y)) in enumerate(rows.items())]
+    words = "interpolate interpolated zebra walks walk walking interpolation"
+    assert [one.word for one in worst_first([doubts], {}, 9)] == words.split()
 
 
 def test_an_entry_that_differs_from_all_of_its_inflections() -> None:
@@ -224,11 +241,14 @@ def test_an_entry_that_differs_from_all_of_its_inflections() -> None:
     lexicon = Lexicon(
         [*wrong.items(), ("belting", ["B", "T", "IH", "NG"]), ("delts", ["D", "S"]), ("odd", ["O"])]
     )
-    assert irregular(lexicon) == {
+    found = irregular(lexicon)
+    assert {entry: sign.inflections for entry, sign in found.items()} == {
         ("balted", ("B", "L", "T", "IH", "D")): 3,
         ("belting", ("B", "T", "IH", "NG")): 3,
         ("delts", ("D", "S")): 3,
     }
+    # Of the 120 pairs of a word and its form in -ed, that of balted differs; so do its pairs with -s and -ing.
+    assert {sign.share for sign in found.values()} == {1 / 120}
     assert irregular(Lexicon(entries[:80])) == {}  # too few to know what is usual
 
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import combinations, product
-from typing import TypeVar
+from itertools import combinations
+from typing import NamedTuple, TypeVar
 
 from regard.seq2seq.corpus.spelling import families
 from regard_lexicon.lexicon import Variant
 from regard_lexicon.stress import stressed
 
-__all__ = ["irregular"]
+__all__ = ["Irregular", "irregular"]
 
 Phones = tuple[str, ...]
 Ending = tuple[Sequence[str], Sequence[str]]  # by what two words, or their phones, differ at their ends
@@ -29,26 +29,42 @@ _USUAL = 0.02  # of the pairs of two endings, at least, have a difference of pho
 _REGULAR = 0.8  # of them, at least, have a usual one
 
 
-def irregular(lexicon: Mapping[str, Sequence[Variant]]) -> dict[tuple[str, Phones], int]:
-    """Return the entries that differ from all of their inflections, with their number, the largest first.
+class Irregular(NamedTuple):
+    """From how many inflections an entry differs, and how rarely pairs with the most regular of their endings do."""
+
+    inflections: int
+    share: float
+
+
+class _Rule(NamedTuple):
+    """The usual differences of phones of two words with these endings, and the share of pairs with another one."""
+
+    usual: frozenset[Ending]
+    share: float
+
+
+def irregular(lexicon: Mapping[str, Sequence[Variant]]) -> dict[tuple[str, Phones], Irregular]:
+    """Return the entries that differ from all of their inflections.
 
     Stress does not count, since inflections shift it.
     """
     phones = {word: [stressed(v.phones, "drop") for v in variants] for word, variants in lexicon.items()}
-    found: defaultdict[tuple[str, int], list[bool]] = defaultdict(list)
     pairs = [*_pairs(lexicon)]
-    usual = _usual(pairs, phones)
+    rules = _rules(pairs, phones)
+    shares: defaultdict[tuple[str, int], list[float]] = defaultdict(list)
+    fitting = set[tuple[str, int]]()
     for ending, first, second in pairs:
-        fits = {
-            (i, j): _ending(a, b) in usual.get(ending, ())
-            for (i, a), (j, b) in product(enumerate(phones[first]), enumerate(phones[second]))
-        }
-        if ending in usual:
-            for side, word in enumerate((first, second)):
-                for i in range(len(phones[word])):
-                    found[word, i].append(any(fit for places, fit in fits.items() if places[side] == i))
-    counts = Counter({key: len(fits) for key, fits in found.items() if not any(fits)})
-    return {(word, lexicon[word][i].phones): count for (word, i), count in counts.most_common()}
+        if rule := rules.get(ending):
+            fits = [[_ending(a, b) in rule.usual for b in phones[second]] for a in phones[first]]
+            for word, rows in ((first, fits), (second, [*zip(*fits, strict=True)])):
+                for i, row in enumerate(rows):
+                    shares[word, i].append(rule.share)
+                    fitting |= {(word, i)} if any(row) else set()
+    return {
+        (word, lexicon[word][i].phones): Irregular(len(found), min(found))
+        for (word, i), found in shares.items()
+        if (word, i) not in fitting
+    }
 
 
 def _pairs(words: Iterable[str]) -> Iterator[Pair]:
@@ -60,18 +76,19 @@ def _pairs(words: Iterable[str]) -> Iterator[Pair]:
                 yield ending, first, second
 
 
-def _usual(pairs: Sequence[Pair], phones: Mapping[str, Sequence[Phones]]) -> dict[Ending, set[Ending]]:
-    """Return the usual differences of phones of regular endings, by the first variants."""
+def _rules(pairs: Sequence[Pair], phones: Mapping[str, Sequence[Phones]]) -> dict[Ending, _Rule]:
+    """Return the rules of regular endings, by the first variants."""
     counts: defaultdict[Ending, Counter[Ending]] = defaultdict(Counter)
     for ending, first, second in pairs:
         counts[ending][_ending(phones[first][0], phones[second][0])] += 1
-    usual = {}
+    rules = {}
     for ending, differences in counts.items():
         total = differences.total()
         often = {difference: n for difference, n in differences.items() if n >= _USUAL * total}
-        if total >= _FEWEST and sum(often.values()) >= _REGULAR * total:
-            usual[ending] = {*often}
-    return usual
+        others = total - sum(often.values())
+        if total >= _FEWEST and others <= (1 - _REGULAR) * total:
+            rules[ending] = _Rule(frozenset(often), max(others, 1) / total)
+    return rules
 
 
 def _ending(first: Text, second: Text) -> tuple[Text, Text]:

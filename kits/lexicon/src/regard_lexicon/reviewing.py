@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import SequenceMatcher
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,6 +13,7 @@ import numpy as np
 
 from regard.seq2seq.corpus.spelling import families
 from regard.seq2seq.evaluation.metrics import edit_distance
+from regard_lexicon.inflections import Irregular
 from regard_lexicon.lexicon import Variant
 
 if TYPE_CHECKING:
@@ -20,7 +22,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Doubt", "Entry", "as_folds", "doubts", "worst_first"]
 
-Entry = tuple[str, tuple[str, ...]]
+Phones = tuple[str, ...]
+Entry = tuple[str, Phones]
+Change = tuple[Phones, Phones]
 _SEED = 1  # of the folds
 
 
@@ -86,25 +90,50 @@ def _probability(model: Translator, candidates: Sequence[Translation]) -> float 
     return None if model.model.calibration is None else model.probability(candidates)
 
 
-def worst_first(folds: Iterable[Iterable[Doubt]], irregular: Iterable[Entry] = ()) -> list[Doubt]:
-    """Return the doubts of folds of equal size in the order in which to look at them, those of a family together.
+def worst_first(
+    folds: Sequence[Sequence[Doubt]], irregular: Mapping[Entry, Irregular], entries: int
+) -> list[Doubt]:
+    """Return the doubts of folds of equal size in the order in which to look at them.
 
-    They are in the order of their places in their own folds, since the numbers of models that were trained unequally,
-    as on a busy machine, cannot be compared: of the same place, the larger first. Entries that differ from their
-    inflections, the worst first, are one more fold.
+    The rank of a doubt is its place in its own fold, times the number of folds, since the numbers of models that were
+    trained unequally, as on a busy machine, cannot be compared: of the same rank, the larger first. The share of wrong
+    entries falls about as 1 / rank. To differ from its inflections is expected of a wrong entry, and of a sound one by
+    the share of such endings: by Bayes' rule the rank is multiplied by this share. Such an entry that no model doubts
+    has the last rank of the dictionary, times the share. `entries`: those of the dictionary.
     """
-    sorted_folds = [sorted(found, key=lambda doubt: -doubt.doubt) for found in folds]
-    known = {(doubt.word, doubt.listed): doubt for found in sorted_folds for doubt in found}
-    sorted_folds.append([known.get(entry, Doubt(*entry, (), 0.0, None)) for entry in irregular])
-    placed = [(place, -doubt.doubt, doubt) for found in sorted_folds for place, doubt in enumerate(found)]
-    return _joined(dict.fromkeys(doubt for *_, doubt in sorted(placed, key=lambda row: row[:2])))
+    rows = []
+    for found in folds:
+        for place, doubt in enumerate(sorted(found, key=lambda doubt: -doubt.doubt)):
+            sign = irregular.get((doubt.word, doubt.listed))
+            rows.append(((place + 1) * len(folds) * (sign.share if sign else 1.0), -doubt.doubt, doubt))
+    known = {(doubt.word, doubt.listed) for *_, doubt in rows}
+    for entry, sign in irregular.items():
+        if entry not in known:
+            rows.append((entries * sign.share, 0.0, Doubt(*entry, (), 0.0, None)))
+    return _joined(doubt for *_, doubt in sorted(rows, key=lambda row: row[:2]))
 
 
 def _joined(found: Iterable[Doubt]) -> list[Doubt]:
-    """Return doubts of which those of a spelling family follow its first one."""
+    """Return doubts of which those of a spelling family that the same change corrects follow the first one."""
     doubts = [*found]
     of_words = {w: i for i, family in enumerate(families(doubt.word for doubt in doubts)) for w in family}
-    rows: dict[int, list[Doubt]] = {}
+    groups: list[list[Doubt]] = []
+    of_changes: dict[tuple[int, Change], list[Doubt]] = {}
     for doubt in doubts:
-        rows.setdefault(of_words[doubt.word], []).append(doubt)
-    return [*chain.from_iterable(rows.values())]
+        changes = [(of_words[doubt.word], change) for change in _changes(doubt)]
+        group = next((of_changes[change] for change in changes if change in of_changes), None)
+        if group is None:
+            groups.append(group := [])
+        group.append(doubt)
+        for change in changes:
+            of_changes.setdefault(change, group)
+    return [*chain.from_iterable(groups)]
+
+
+def _changes(doubt: Doubt) -> Iterator[Change]:
+    """Yield which listed phones become which expected ones."""
+    listed, expected = doubt.listed, doubt.expected
+    if expected:
+        for tag, i, j, k, m in SequenceMatcher(None, listed, expected, autojunk=False).get_opcodes():
+            if tag != "equal":
+                yield listed[i:j], expected[k:m]

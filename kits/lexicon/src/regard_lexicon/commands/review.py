@@ -38,7 +38,7 @@ from regard_lexicon import Lexicon
 from regard_lexicon.commands.dictionary import dictionary_pairs
 from regard_lexicon.commands.lexicon import add_input, joined
 from regard_lexicon.commands.task import PronunciationTask
-from regard_lexicon.inflections import irregular
+from regard_lexicon.inflections import Irregular, irregular
 from regard_lexicon.ipa import PHONES
 from regard_lexicon.reading import places
 from regard_lexicon.recipes import EXTRAS, expected_seconds, preset
@@ -56,8 +56,8 @@ The words are divided into folds, all words of a spelling family into the same o
 words of the others, and judges those of the fold, which it has never seen. The table has a line for each entry whose
 phones are less probable than others, the most doubtful of each fold first: the line of the dictionary, the word, the
 listed phones, the expected ones, how much more probable others are for each phone that differs, the probability that
-the expected ones are right, and of an entry that differs from all of its own inflections, how many these are: it is
-doubted by itself, too. Entries of a spelling family stand together.
+the expected ones are right, and of an entry that differs from all of its own inflections, how many these are: it comes
+earlier. Entries of a spelling family that the same change corrects stand together.
 
 Ctrl-C stops; the same command goes on. Models and results of the folds are in --work.
 
@@ -124,11 +124,10 @@ def run(args: argparse.Namespace) -> int:
         note("interrupted; the same command goes on from there")
         return _signals.status_of(error)
     where = places(args.file, args.source, args.phones or PHONES[0])
-    inflections = irregular(lexicon)
-    rows = worst_first(found, inflections)
+    inflections, entries = irregular(lexicon), sum(map(len, lexicon.values()))
+    rows = worst_first(found, inflections, entries)
     with _files.replacing(args.out) as file:
         file.writelines(f"{line}\n".encode() for line in _table(rows, where, inflections))
-    entries = sum(map(len, lexicon.values()))
     print(report(f"{len(rows):,} of {entries:,} entries are doubted, the worst first in {args.out}"))
     return 0
 
@@ -252,7 +251,7 @@ def _parts(words: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _table(
-    found: Sequence[Doubt], where: Mapping[Entry, str], inflections: Mapping[Entry, int]
+    found: Sequence[Doubt], where: Mapping[Entry, str], inflections: Mapping[Entry, Irregular]
 ) -> Iterator[str]:
     """Yield the lines of the table."""
     yield "\t".join(_COLUMNS)
@@ -267,6 +266,6 @@ def _table(
             " ".join(doubt.expected),
             f"{doubt.doubt:.3f}" if doubt.expected else "",
             probability,
-            str(inflections.get(entry, "")),
+            str(inflections[entry].inflections) if entry in inflections else "",
         )
         yield "\t".join(as_cell(clean(cell)) for cell in cells)
