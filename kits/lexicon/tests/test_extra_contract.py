@@ -1,16 +1,13 @@
-"""What every extra of the kit does in a model: it is saved, resumed, shared by ensembles, and an option of `train`."""
+"""What every extra of the kit does in a model: it is saved, and shared by ensembles."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
-from regard.cli import main
 from regard.seq2seq import Ensemble, Seq2Seq
-from regard.seq2seq.decoding.hypothesis import Scoring
 
 WORDS = {"walk": "W AO K", "talk": "T AO K", "walked": "W AO K T", "talks": "T AO K S", "x": "K S"}
 SIZES = {"embedding": 6, "encoder": 6, "decoder": 6, "attention": 6}
@@ -46,18 +43,6 @@ def test_a_loaded_model_translates_and_aligns_alike(name: str, tmp_path: Path) -
 
 
 @every_extra
-def test_a_stopped_training_is_resumed(name: str, tmp_path: Path) -> None:
-    pairs, extras = list(WORDS.items()), {name: OPTIONS[name]}
-    full, stopped, again = (untrained(extras) for _ in range(3))
-    list(full.steps(pairs, pairs[:2]))
-    steps = stopped.steps(pairs, pairs[:2], checkpoint=tmp_path / "it")
-    next(steps)
-    steps.close()
-    list(again.steps(pairs, pairs[:2], checkpoint=tmp_path / "it"))
-    assert np.array_equal(again.network.parameters.flat, full.network.parameters.flat)
-
-
-@every_extra
 def test_models_of_an_ensemble_have_the_same(name: str) -> None:
     model = trained({name: OPTIONS[name]})
     assert Ensemble([model, trained({name: OPTIONS[name]}, seed=2)]).translate(["walks"])
@@ -68,29 +53,7 @@ def test_models_of_an_ensemble_have_the_same(name: str) -> None:
 
 @every_extra
 def test_what_is_refused(name: str) -> None:
-    with pytest.raises(ValueError, match="coverage_penalty must be 0"):
-        trained({name: 1}).translate(["walk"], scoring=Scoring(coverage_penalty=0.2))
     with pytest.raises(ValueError, match=f"{name} must be at least 1"):
         untrained({name: 0})
     with pytest.raises(ValueError, match=r"graphones must be at most 12\. Got 13 instead\."):
         untrained({"graphones": 13})
-
-
-@pytest.mark.slow
-@every_extra
-def test_on_the_command_line(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pairs, words, out = (str(tmp_path / part) for part in ("pairs.tsv", "words.txt", "out"))
-    Path(pairs).write_text("".join(f"{word}\t{sounds}\n" for word, sounds in WORDS.items()), "utf-8")
-    Path(words).write_text("walks\n", "utf-8")
-    command = [
-        "train",
-        pairs,
-        *["--source", "characters", "--target", "tokens", "--epochs", "2", "--out"],
-        out,
-    ]
-    assert main([*command, "--extras", f"{name}={OPTIONS[name]}"]) == 0
-    assert Seq2Seq.load(out).extras == {name: OPTIONS[name]}
-    capsys.readouterr()
-    assert main(["translate", out, words, "--n-best", "2"]) == 0
-    assert len(capsys.readouterr().out.splitlines()) == 2
-    assert main([*command, "--fresh", "--extras", f"{name}=-1"]) == 2

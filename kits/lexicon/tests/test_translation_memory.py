@@ -218,19 +218,6 @@ def test_retrieved_targets_are_used(reader: Seq2Seq, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_retrieved_tokens_follow_the_source(reader: Seq2Seq) -> None:
-    translation, nothing = reader.translate(["abcdef1", ""])
-    assert translation.source == (*"abcdef1", "</s>")
-    assert translation.retrieved[0] == "<s>"
-    assert len(translation.retrieved) == 4
-    weights, read = translation.full_alignment()
-    assert read == translation.source + translation.retrieved
-    assert weights.shape == (len(translation.tokens), len(read))
-    np.testing.assert_allclose(weights.sum(axis=1), 1, rtol=1e-5)
-    assert nothing.full_alignment()[0].shape == (0, 1)
-
-
-@pytest.mark.slow
 def test_training_and_translating_retrieve_the_same(reader: Seq2Seq) -> None:
     known = names(400, 1)
     sources = [name + end for end in "12" for name in known]
