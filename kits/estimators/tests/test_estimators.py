@@ -20,9 +20,9 @@ import regard_estimators as estimators
     ("name", "options"),
     [
         ("AttentionRegressor", {}),
-        ("AttentionRegressor", {"degree": 1, "heads": 2, "max_iter": 10}),
+        ("AttentionRegressor", {"degree": 1, "max_iter": 10}),
         ("AttentionClassifier", {}),
-        ("AttentionClassifier", {"metric": "full", "heads": 2, "max_iter": 10}),
+        ("AttentionClassifier", {"metric": "full", "max_iter": 10}),
     ],
 )
 def test_what_scikit_learn_expects(name: str, options: dict[str, Any]) -> None:
@@ -82,18 +82,14 @@ def test_curved_classes() -> None:
     assert (probabilities > 0).all()
 
 
-@pytest.mark.parametrize("heads", [1, 3])
-def test_a_prediction_is_the_mean_of_what_explain_shows(heads: int) -> None:
+def test_a_prediction_is_the_mean_of_what_explain_shows() -> None:
     x, y = wave()
-    model = estimators.AttentionRegressor(degree=0, heads=heads, random_state=0).fit(
-        np.repeat(x, 2, axis=0), np.repeat(y, 2)
-    )
+    model = estimators.AttentionRegressor(degree=0).fit(np.repeat(x, 2, axis=0), np.repeat(y, 2))
     rows, weights = model.explain(x[:7], top=2 * len(x))
     np.testing.assert_allclose(weights.sum(1), 1)
     assert (np.diff(weights, axis=1) <= 0).all()
     np.testing.assert_array_equal(np.sort(rows, axis=1), np.tile(np.arange(2 * len(x)), (7, 1)))
-    if heads == 1:
-        np.testing.assert_allclose((weights * np.repeat(y, 2)[rows]).sum(1), model.predict(x[:7]), atol=1e-12)
+    np.testing.assert_allclose((weights * np.repeat(y, 2)[rows]).sum(1), model.predict(x[:7]), atol=1e-12)
 
 
 def test_explain_gives_fewer_rows_where_there_are_fewer() -> None:
@@ -200,7 +196,7 @@ def test_pipelines_searches_clones_and_pickles() -> None:
             {"rank": 1},
             "The 'rank' parameter of AttentionRegressor must be None unless metric is 'full'. Got 1 instead.",
         ),
-        ({"heads": 0}, "heads must be at least 1. Got 0 instead."),
+        ({"max_iter": 0}, "max_iter must be at least 1. Got 0 instead."),
         ({"alpha": -1}, "alpha must be at least 0. Got -1.0 instead."),
         ({"alpha": np.nan}, "alpha must be finite. Got nan instead."),
     ],
@@ -287,7 +283,7 @@ def test_numbers_that_are_not_finite(estimator: Any, number: float, name: str) -
 @pytest.mark.parametrize(("features", "readout"), [(20, "Linear"), (21, "Constant")])
 def test_a_line_by_default_where_features_are_few(features: int, readout: str) -> None:
     x = np.random.default_rng(0).standard_normal((25, features))
-    assert type(estimators.AttentionRegressor(max_iter=1).fit(x, x[:, 0])._heads.readout).__name__ == readout
+    assert type(estimators.AttentionRegressor(max_iter=1).fit(x, x[:, 0])._model.readout).__name__ == readout
 
 
 def test_a_line_leaves_the_range_of_the_targets_by_half_a_standard_deviation() -> None:
@@ -304,10 +300,10 @@ def test_the_widths_are_those_of_a_kernel_regression_in_the_units_of_the_feature
     x = np.column_stack([rng.standard_normal((30, 2)) * [3.0, 0.01], np.ones(30)])  # the last one is constant
     y = np.sin(x[:, 0])
     model = estimators.AttentionRegressor(metric=metric, degree=0).fit(x, y)
-    assert model.widths_.shape == (1, 3)
-    assert np.isinf(model.widths_[0, 2])
+    assert model.widths_.shape == (3,)
+    assert np.isinf(model.widths_[2])
     query = np.array([0.5, 0.002, 1.0])
-    kernel = np.exp(-(((query - x) / model.widths_[0]) ** 2).sum(axis=1) / 2)
+    kernel = np.exp(-(((query - x) / model.widths_) ** 2).sum(axis=1) / 2)
     np.testing.assert_allclose(model.predict(query[None]), kernel @ y / kernel.sum(), rtol=1e-9)
 
 
@@ -419,7 +415,7 @@ def test_one_weight_for_all_rows_must_be_finite(estimator: Any, weight: float) -
     [
         ("metric", [np.array(["diagonal"]), None, True, np.nan, b"full"], "must be one of 'scalar'"),
         ("degree", [np.array([0, 1]), True, "1", 1.0, np.nan, 2], "must be 0, 1 or None"),
-        *((name, [True, 1.5], "must be an integer") for name in ("heads", "max_iter", "batch_size", "rank")),
+        *((name, [True, 1.5], "must be an integer") for name in ("max_iter", "batch_size", "rank")),
         *((name, [True, 1j], "must be a number") for name in ("alpha", "tol")),
         (
             "random_state",

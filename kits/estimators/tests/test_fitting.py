@@ -14,7 +14,7 @@ from regard_estimators.metrics import METRICS, Gaussian
 from regard_estimators.readouts import readout_of
 
 
-def problem(metric: str, degree: int, heads: int, *, prior: bool) -> Any:
+def problem(metric: str, degree: int, *, prior: bool) -> Any:
     rng = np.random.default_rng(3)
     x, y = rng.standard_normal((17, 3)), rng.standard_normal((17, 2))
     log_weights = np.log(rng.integers(1, 4, 17))
@@ -24,22 +24,20 @@ def problem(metric: str, degree: int, heads: int, *, prior: bool) -> Any:
         difference = predictions - y[rows]
         return (difference**2).sum(1), 2 * difference
 
-    model = fitting.MetricHeads(
+    model = fitting.LocalModel(
         Gaussian(metric, 3, 2 if metric == "full" else 3),
         readout_of(degree, 3, 2),
-        heads,
         y.mean(0) if prior else None,
     )
-    parameters = model.initial(-0.3, x, rng) + 0.1 * rng.standard_normal(model.size)
+    parameters = model.initial(-0.3, x) + 0.1 * rng.standard_normal(model.size)
     return fitting.LeaveOneOut(model, x, y, log_weights, rows, loss), parameters
 
 
 @pytest.mark.parametrize("prior", [False, True])
-@pytest.mark.parametrize("heads", [1, pytest.param(2, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("degree", [0, 1])
 @pytest.mark.parametrize("metric", METRICS)
-def test_the_gradient_of_the_loss(metric: str, degree: int, heads: int, prior: bool) -> None:
-    loss, at = problem(metric, degree, heads, prior=prior)
+def test_the_gradient_of_the_loss(metric: str, degree: int, prior: bool) -> None:
+    loss, at = problem(metric, degree, prior=prior)
     steps = 1e-6 * np.eye(len(at))
     expected = [(loss(at + step)[0] - loss(at - step)[0]) / 2e-6 for step in steps]
     np.testing.assert_allclose(loss(at)[1], expected, rtol=1e-6, atol=1e-7)
@@ -52,7 +50,7 @@ def similarity(width: float, a: Any, b: Any) -> float:
 
 def test_each_row_is_predicted_by_all_others() -> None:
     """Loops over rows and keys; a row of weight w counts w times."""
-    loss, parameters = problem("scalar", 0, 1, prior=False)
+    loss, parameters = problem("scalar", 0, prior=False)
     width = math.exp(parameters[0])
     total = share = 0.0
     for i in loss.rows:
@@ -104,7 +102,7 @@ def test_widths_are_those_of_the_gaussian() -> None:
 
 @pytest.mark.parametrize("likelihood", [fitting.of_log_loss, fitting.of_squared_error])
 def test_the_gradient_of_the_objective(likelihood: Any) -> None:
-    loss, at = problem("diagonal", 1, 2, prior=False)
+    loss, at = problem("diagonal", 1, prior=False)
     precision = np.linspace(0, 1, len(at))
     objective = fitting.Penalised(loss, likelihood, at - 0.5, precision)
     steps = 1e-6 * np.eye(len(at))

@@ -145,7 +145,7 @@ class AttentionEstimator(BaseEstimator):  # type: ignore[misc]
             self._refuse("metric", f"one of {', '.join(map(repr, METRICS))}")
         if not (self.degree is None or (_is_integer(self.degree) and self.degree in (0, 1))):
             self._refuse("degree", "0, 1 or None")
-        for name in ("heads", "max_iter", "batch_size"):
+        for name in ("max_iter", "batch_size"):
             _check.integer(name, getattr(self, name), least=1)
         _check.number("alpha", self.alpha, least=0, most=LARGEST_PRIOR)
         _check.number("tol", self.tol, least=0)
@@ -194,26 +194,26 @@ class AttentionEstimator(BaseEstimator):  # type: ignore[misc]
             self._refuse("random_state", "None, an integer from 0 to 2**32 - 1 or a numpy.random.RandomState")
 
     def _fit(self, X: Array, targets: Array, weights: Array) -> None:
-        """Fit the heads to rows X (n, d) with targets (n, e) and sample weights (n,)."""
+        """Fit the model to rows X (n, d) with targets (n, e) and sample weights (n,)."""
         rng = self._generator()
         used = np.flatnonzero(weights > 0)
         totals, first = self._merge(X[used], targets[used], weights[used], used)
         prior = self._begin(totals, first)
         score = Gaussian(self.metric, X.shape[1], self.rank or X.shape[1])
         readout = readout_of(self._degree(X.shape[1]), X.shape[1], targets.shape[1])
-        self._heads = fitting.MetricHeads(score, readout, int(self.heads), prior)
+        self._model = fitting.LocalModel(score, readout, prior)
         m = len(self.keys_)
         rows = np.sort(rng.permutation(m)[: self.batch_size]) if m > self.batch_size else np.arange(m)
         problem = fitting.LeaveOneOut(
-            self._heads,
+            self._model,
             *(self.keys_, self.values_, self._log_weights, rows),
             lambda predictions: self._loss(predictions, self.values_[rows]),
         )
         if m > 1:
             options = {"alpha": float(self.alpha), "max_iter": self.max_iter, "tol": float(self.tol)}
-            fitted = fitting.fit(problem, self._likelihood, rng=rng, **options)
+            fitted = fitting.fit(problem, self._likelihood, **options)
         else:  # no other row predicts the only one
-            fitted = fitting.Fitted(self._heads.initial(0.0, self.keys_, rng), 0.0, 1)
+            fitted = fitting.Fitted(self._model.initial(0.0, self.keys_), 0.0, 1)
         self.parameters_, self.loss_ = fitted.parameters, fitted.loss
         self.n_iter_ = max(fitted.iterations, 1)
 
@@ -239,7 +239,7 @@ class AttentionEstimator(BaseEstimator):  # type: ignore[misc]
         return totals, rows[first]
 
     def _begin(self, totals: Array, rows: NDArray[np.int64]) -> Array | None:
-        """Prepare `values_`, of these rows with these weights; return the constant prediction of the heads."""
+        """Prepare `values_`, of these rows with these weights; return the constant prediction."""
         raise NotImplementedError
 
     def _loss(self, predictions: Array, targets: Array) -> tuple[Array, Array]:
@@ -261,7 +261,7 @@ class AttentionEstimator(BaseEstimator):  # type: ignore[misc]
         """Return the predictions (n, e)."""
         queries = self._queries(X)
         return fitting.predict(
-            self._heads, self.parameters_, queries, self.keys_, self.values_, self._log_weights
+            self._model, self.parameters_, queries, self.keys_, self.values_, self._log_weights
         )
 
     def _queries(self, X: Any) -> Array:
@@ -286,10 +286,10 @@ class AttentionEstimator(BaseEstimator):  # type: ignore[misc]
 
     @property
     def widths_(self) -> Array:
-        """Widths of Gaussian kernels (heads, d) in the unit of each feature; infinity for a constant one."""
+        """Widths of the Gaussian kernel (d,) in the unit of each feature; infinity for a constant one."""
         if self.metric == "full":
             raise AttributeError("widths_ needs metric 'scalar' or 'diagonal'")
-        factors = np.exp([head.score for head in self._heads.heads(self.parameters_)])
+        factors = np.exp(self._model.split(self.parameters_)[0])
         with np.errstate(over="ignore"):
             return np.ldexp(self._standard.spread / factors, self._standard.exponent)
 
@@ -297,7 +297,7 @@ class AttentionEstimator(BaseEstimator):  # type: ignore[misc]
         """Return the training rows that the prediction of each row attends to most.
 
         `X` (n, d): rows; `top`: training rows for each; fewer if there are not so many. Returns rows, as labels of the
-        training frame if there was one, and weights, both (n, top); of several heads, the mean of their weights.
+        training frame if there was one, and weights, both (n, top).
         """
         top = _check.integer("top", top, least=1)
         queries = self._queries(X)
@@ -313,20 +313,12 @@ class AttentionEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _weights(self, queries: Array) -> Iterator[tuple[slice, Array]]:
         """Yield the attention weights of all training rows for a block of queries at a time."""
-        heads = self._heads.heads(self.parameters_)
-        mixture = self._heads.mixture(self.parameters_)[: len(heads)]
+        score = self._model.split(self.parameters_)[0]
         step = max(PAIRS_AT_A_TIME // len(self._rows), 1)
         for start in range(0, len(queries), step):
             part = slice(start, start + step)
-            block = sum(
-                share * self._of_head(head.score, queries[part])
-                for share, head in zip(mixture / mixture.sum(), heads, strict=True)
-            )
-            yield part, np.asarray(block)[:, self._key_of_row] * self._share
-
-    def _of_head(self, parameters: Array, queries: Array) -> Array:
-        q, k, _ = self._heads.score(parameters, queries, self.keys_)
-        logits = q @ k.T + self._log_weights
-        logits -= logits.max(axis=1, keepdims=True)
-        weights = np.exp(logits)
-        return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+            q, k, _ = self._model.score(score, queries[part], self.keys_)
+            logits = q @ k.T + self._log_weights
+            weights = np.exp(logits - logits.max(axis=1, keepdims=True))
+            weights /= weights.sum(axis=1, keepdims=True)
+            yield part, weights[:, self._key_of_row] * self._share

@@ -31,8 +31,6 @@ class AttentionClassifier(ClassifierMixin, AttentionEstimator):  # type: ignore[
     metric : {"scalar", "diagonal", "full"}
         The structure of M in the score ``-|M x - M y|^2 / 2`` of standardised features: one width for all features,
         one for each, or a matrix.
-    heads : int
-        Attentions with parameters of their own, whose predictions are averaged with learned weights.
     rank : int, optional
         Rows of a "full" M; by default the number of features.
     alpha : float
@@ -44,7 +42,7 @@ class AttentionClassifier(ClassifierMixin, AttentionEstimator):  # type: ignore[
     batch_size : int
         Training rows whose loss is computed in an iteration. Above it, so many are drawn once; all rows remain keys.
     random_state : int, RandomState or None
-        For these draws, and for the differences between heads.
+        For these draws.
     class_weight : dict, "balanced" or None
         Factors of the sample weights by class, as in scikit-learn; "balanced": all classes weigh the same in total.
 
@@ -60,8 +58,8 @@ class AttentionClassifier(ClassifierMixin, AttentionEstimator):  # type: ignore[
         The learned parameters.
     loss_ : float
         The log loss of the leave-one-out predictions.
-    widths_ : array (heads, d)
-        Widths of the kernels in the unit of each feature, with a metric that is not "full".
+    widths_ : array (d,)
+        Widths of the kernel in the unit of each feature, with a metric that is not "full".
     n_iter_ : int
         Iterations of L-BFGS.
     n_features_in_ : int
@@ -84,7 +82,6 @@ class AttentionClassifier(ClassifierMixin, AttentionEstimator):  # type: ignore[
         self,
         *,
         metric: str = "diagonal",
-        heads: int = 1,
         rank: int | None = None,
         alpha: float = 10.0,
         max_iter: int = 100,
@@ -94,7 +91,6 @@ class AttentionClassifier(ClassifierMixin, AttentionEstimator):  # type: ignore[
         class_weight: dict[Any, float] | str | None = None,
     ) -> None:
         self.metric = metric
-        self.heads = heads
         self.rank = rank
         self.alpha = alpha
         self.max_iter = max_iter

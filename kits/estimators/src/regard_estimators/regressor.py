@@ -40,8 +40,6 @@ class AttentionRegressor(MultiOutputMixin, RegressorMixin, AttentionEstimator): 
         with a learned ridge, which is better at the borders and for smooth functions; its cost grows with d^2. For
         new rows the line is followed for two widths of a Gaussian, and leaves the range of the targets by half a
         standard deviation at most. None is 1 for up to 20 features, and 0 for more.
-    heads : int
-        Attentions with parameters of their own, whose predictions are averaged with learned weights.
     rank : int, optional
         Rows of a "full" M; by default the number of features.
     alpha : float
@@ -53,7 +51,7 @@ class AttentionRegressor(MultiOutputMixin, RegressorMixin, AttentionEstimator): 
     batch_size : int
         Training rows whose error is computed in an iteration. Above it, so many are drawn once; all rows remain keys.
     random_state : int, RandomState or None
-        For these draws, and for the differences between heads.
+        For these draws.
 
     Attributes
     ----------
@@ -65,8 +63,8 @@ class AttentionRegressor(MultiOutputMixin, RegressorMixin, AttentionEstimator): 
         The learned parameters.
     loss_ : float
         The mean squared error of the leave-one-out predictions, as a share of the targets' variance.
-    widths_ : array (heads, d)
-        Widths of the kernels in the unit of each feature, with a metric that is not "full".
+    widths_ : array (d,)
+        Widths of the kernel in the unit of each feature, with a metric that is not "full".
     n_iter_ : int
         Iterations of L-BFGS.
     n_features_in_ : int
@@ -93,7 +91,6 @@ class AttentionRegressor(MultiOutputMixin, RegressorMixin, AttentionEstimator): 
         *,
         metric: str = "diagonal",
         degree: int | None = None,
-        heads: int = 1,
         rank: int | None = None,
         alpha: float = 10.0,
         max_iter: int = 100,
@@ -103,7 +100,6 @@ class AttentionRegressor(MultiOutputMixin, RegressorMixin, AttentionEstimator): 
     ) -> None:
         self.metric = metric
         self.degree = degree
-        self.heads = heads
         self.rank = rank
         self.alpha = alpha
         self.max_iter = max_iter
