@@ -43,6 +43,7 @@ ODD = [
     *(
         "日本 東京へ 한국어 ไทย नमस्ते שלום سلام привет",
         "a1 2nd 3.14 U.S.A. Ph.D. R&B C++ 100%",
+        "col·legi l·l ·a· ג׳ירפה צה״ל hy‧phen e.g.",
         "a\u200db naïve\u00ad ab\u200bc",
     ),
     *(

@@ -18,7 +18,7 @@ from regard.cli import main
 from regard.seq2seq import Seq2Seq
 from regard.seq2seq.decoding.calibration import Calibration
 from regard_lexicon import Lexicon, Pronouncer, Variant
-from regard_lexicon.pronouncer import _left_to_right
+from regard_lexicon.pronouncer import _left_to_right, words_of
 
 # Each letter has one sound but c, which is K before a and S before e.
 SOUNDS = {"a": "AA", "b": "B", "d": "D", "e": "EH"}
@@ -194,6 +194,12 @@ def test_code_points_of_sentences(model_path: Path) -> None:
     # The most probable variant, as everywhere.
     several = Lexicon([("a", Variant(("e",), 0.03)), ("a", Variant(("ə",), 1.0))])
     assert Pronouncer.load(model_path, several).codepoints("a") == [[ord("ə")]]
+
+
+def test_a_text_is_cut_into_words() -> None:
+    text = "Al·lots, l'été d’or: x-ray -dash-, ·a· ג׳ירפה hy‧phen 3.14 e.g. 日本"
+    words = "Al·lots l'été d’or x-ray dash a ג׳ירפה hy‧phen 3 14 e g 日本"
+    assert words_of(text) == words.split()
 
 
 @pytest.mark.parametrize(("word", "phone"), [("ab", "AA"), ("one", "HH"), ("two", "AH0")])

@@ -28,8 +28,11 @@ UNKNOWN: tuple[Unknown, ...] = get_args(Unknown)
 BEAM = 5  # hypotheses, by default
 _SENTENCE_END = re.compile("(?<=[.!?…]) ")
 _LEAST = 1e-9  # of an attention weight
-_WORD = "[wdmy][wdmyjz]*(?:[hq][wdmyjz]+)*"  # of the letters of classes
-_WORD_OF_CLASSES = re.compile(_WORD)
+_START, _MORE, _BETWEEN = "[wdmy]", "[wdmyjz]", "[hq]"  # letters of classes
+_WORD = re.compile(f"{_START}{_MORE}*(?:{_BETWEEN}{_MORE}+)*")
+_WITHIN = (
+    "\u00b7\u2027\u05f3\u05f4"  # and punctuation within words: the dots of Catalan, the geresh of Hebrew
+)
 
 
 @dataclass(frozen=True)
@@ -178,8 +181,9 @@ class Pronouncer:
         """
         from regard.seq2seq.sources.text.rules import of_characters
 
+        start, more, between = map(of_characters, (_START, _MORE, _BETWEEN))
         return {
-            "word": of_characters(_WORD),
+            "word": f"{start}{more}*(?:{between[:-1]}{_WITHIN}]{more}+)*",
             "word_case": self._word_case,
             "apostrophe": self._apostrophe,
             "letter_case": self._letter_case,
@@ -350,14 +354,19 @@ def _left_to_right(weights: NDArray[Any]) -> list[int]:
 
 
 def words_of(text: str) -> list[str]:
-    """Return the words of a text: letters, digits and marks, with hyphens and apostrophes between them."""
-    return [text[found.start() : found.end()] for found in _WORD_OF_CLASSES.finditer(classes(text))]
+    """Return the words of a text: letters, digits and marks, with hyphens, apostrophes and dots between them."""
+    return [text[start:end] for start, end in _spans(text)]
+
+
+def _spans(text: str) -> Iterator[tuple[int, int]]:
+    """Return where each word begins and ends."""
+    return (found.span() for found in _WORD.finditer(classes(re.sub(f"[{_WITHIN}]", "'", text))))
 
 
 def _replaced(text: str, words: Iterator[str]) -> str:
     """Return a text whose words are replaced."""
     parts, end = list[str](), 0
-    for found in _WORD_OF_CLASSES.finditer(classes(text)):
-        parts += text[end : found.start()], next(words)
-        end = found.end()
+    for start, stop in _spans(text):
+        parts += text[end:start], next(words)
+        end = stop
     return "".join([*parts, text[end:]])
