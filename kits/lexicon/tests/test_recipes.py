@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import Any
 
 import pytest
 
 from regard.seq2seq import Seq2Seq
-from regard.seq2seq.networks.families import FAMILIES
 from regard.seq2seq.networks.options import options_of
 from regard.seq2seq.networks.recurrent.config import RecurrentConfig
 from regard.seq2seq.training.config import OPTIONS, TrainingConfig
-from regard_lexicon.recipes import LONGER_TRAINING, RECIPES, expected_time, preset
+from regard_lexicon.recipes import LONGER_TRAINING, expected_time, preset
 
 MANY = [f"w{number}" for number in range(20_000)]
 FEW = MANY[:300]
@@ -134,11 +132,3 @@ def test_hangul_is_read_by_its_letters() -> None:
     model = Seq2Seq(source="characters", target="tokens", normalization="NFD")
     assert len(model.reader.load("한국")) == 6  # three letters each
     assert model.target_reader.load("e\u0301 a").content == ("é", "a")
-
-
-def test_there_is_a_recipe_with_options_that_exist_for_every_number() -> None:
-    known = {field.name for field in fields(FAMILIES["recurrent"].config)}
-    for recipe in RECIPES:
-        assert recipe.network.keys() <= known
-        TrainingConfig(**recipe.training)
-    assert (RECIPES[-1].words, RECIPES[-1].long) == (0, False)

@@ -129,58 +129,43 @@ def test_train_writes_what_it_has_measured(folder: Path) -> None:
     assert card["rules"]["stress"] == "keep"
     held_out = card["held_out"]
     assert (held_out["words"], held_out["learned"]) == (card["split"]["test"], 0)
+    assert card["split"]["by"] == "family"
+    assert sum(row["words"] for row in held_out["by_length"]) == held_out["words"]
+    assert "calibration_error" not in held_out  # of eight held-out words
+    assert model.calibration is None
 
 
 @pytest.mark.slow
-def test_epochs_are_measured_as_the_words_of_the_end_are(
+def test_given_words_are_measured_by_epochs_at_the_end_and_in_the_card(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Of two words, one is answered by its second pronunciation: the rates of both lines are the same."""
-    path = written(tmp_path / "words.dict", words(60))
-    test = tmp_path / "test.dict"
-    command = ["train", str(path), "--task", "pronunciation", "--out", str(tmp_path / "run")]
-    test.write_text("abab AH0 B AH0 B Z\nabab(2) AH0 B\nbbb B B B B\n", "utf-8")
-    assert main([*command, "--valid", str(test), "--test", str(test), *SHORT]) == 0
+    """The words are known here: the saved model pronounces them again."""
+    train, test = written(tmp_path / "train.dict", words(60)), tmp_path / "test.dict"
+    test.write_text("eeee EH1 EH1\neeee(2) EH1 EH1 EH1 EH1\nedde D D\nbeee B EH0\n", "utf-8")
+    command = ["train", train, "--task", "pronunciation", "--valid", test, "--test", test, "--out", tmp_path]
+    assert main([*map(str, command), *SHORT]) == 0
     stdout, stderr = capsys.readouterr()
     epochs = [line for line in stderr.splitlines() if line.startswith("epoch ")]
     assert epochs
-    assert all(", WER " in line and "(greedy, 2 sources)" in line for line in epochs)
+    assert all(", WER " in line and "(greedy, 3 sources)" in line for line in epochs)
     assert "exact" not in stdout + stderr
-    split = Seq2Seq.load(tmp_path / "run").card["split"]
-    assert (split["by"], split["seed"]) == ("file", None)
-
-
-@pytest.mark.slow
-def test_the_rates_of_the_card_are_those_of_the_held_out_words(tmp_path: Path) -> None:
-    """Of a test that is given, the words are known here: the saved model pronounces them again."""
-    train, test = written(tmp_path / "train.dict", words(60)), tmp_path / "test.dict"
-    test.write_text("eeee EH1 EH1\neeee(2) EH1 EH1 EH1 EH1\nedde D D\nbeee B EH0\n", "utf-8")
-    command = ["train", str(train), "--task", "pronunciation", "--test", str(test), "--out", str(tmp_path)]
-    assert main([*command, *SHORT]) == 0
-    lexicon, pronounce = pronunciation.read(test), Pronouncer.load(tmp_path)
+    lexicon, pronounce, card = (
+        pronunciation.read(test),
+        Pronouncer.load(tmp_path),
+        Seq2Seq.load(tmp_path).card,
+    )
     answers = [pronounce(word).phones for word in lexicon]
     right = [[variant.phones for variant in lexicon[word]] for word in lexicon]
-    held_out = Seq2Seq.load(tmp_path).card["held_out"]
-    assert held_out["words"] == 3
-    assert held_out["any_variant"] == pytest.approx(counted(answers, right))
-    assert held_out["first_variant"] == pytest.approx(counted(answers, [one[:1] for one in right]))
-    assert held_out["without_stress"]["any_variant"] == pytest.approx(
-        counted([*map(plain, answers)], [[*map(plain, one)] for one in right])
-    )
-
-
-@pytest.mark.slow
-def test_the_last_line_of_training_has_error_rates_of_words_and_phones(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = written(tmp_path / "words.dict", words(60))
-    assert main(["train", str(path), "--task", "pronunciation", "--out", str(tmp_path / "run"), *SHORT]) == 0
-    measured = Seq2Seq.load(tmp_path / "run").card["held_out"]
-    line = next(line for line in capsys.readouterr().out.splitlines() if "held-out" in line)
-    right = measured["any_variant"]
-    rates = f"{100 * right['wer']:.1f} % of words are wrong (WER) and {100 * right['per']:.1f} % of phones (PER); "
-    assert line.startswith(f"{measured['words']} held-out words, beam 5: {rates}")
-    assert "also selected the epoch" not in line
+    assert (card["split"]["by"], card["split"]["seed"], card["held_out"]["words"]) == ("file", None, 3)
+    any_variant = counted(answers, right)
+    assert card["held_out"]["any_variant"] == pytest.approx(any_variant)
+    assert card["held_out"]["first_variant"] == pytest.approx(counted(answers, [one[:1] for one in right]))
+    plain_rates = counted([*map(plain, answers)], [[*map(plain, one)] for one in right])
+    assert card["held_out"]["without_stress"]["any_variant"] == pytest.approx(plain_rates)
+    wer, per = (f"{100 * any_variant[rate]:.1f} % of" for rate in ("wer", "per"))
+    line = next(line for line in stdout.splitlines() if "held-out" in line)
+    assert line.startswith("3 held-out words, which also selected the epoch, beam 5: ")
+    assert f"beam 5: {wer} words are wrong (WER) and {per} phones (PER); " in line
 
 
 def small() -> Seq2Seq:
@@ -252,15 +237,6 @@ def test_rates_by_probability_by_hand() -> None:
     }
     assert rows[0.98]["kept"] == pytest.approx(1 / 6)
     assert by_threshold(Confidence(judged, [0.1] * 6), [[("A",)]] * 6)[0] == {"probability": 0.5, "kept": 0}
-
-
-@pytest.mark.slow
-def test_the_card_has_the_split_the_lengths_and_the_probabilities(folder: Path) -> None:
-    card = Seq2Seq.load(folder / "run").card
-    assert card["split"]["by"] == "family"
-    assert sum(row["words"] for row in card["held_out"]["by_length"]) == card["held_out"]["words"]
-    assert "calibration_error" not in card["held_out"]  # of eight held-out words
-    assert Seq2Seq.load(folder / "run").calibration is None
 
 
 @pytest.mark.slow
