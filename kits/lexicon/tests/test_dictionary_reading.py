@@ -33,7 +33,7 @@ CONTENT = {  # a file, the format that is recognised, and what it contains
     ),
     "mfa": ("read\t0.99\tR EH1 D\nread\t0.5\t0.1\t1.2\t0.9\tR IY1 D\nbee\t1.0\tB IY1\n", "mfa"),
     "lexicon.txt": ("read R EH1 D\nread R IY1 D\nbee B IY1\n", "kaldi"),
-    "lexiconp.txt": ("read 1 R EH1 D\nread 0.5 R IY1 D\nbee 1.0 B IY1\n", "kaldi-weighted"),
+    "lexiconp.txt": ("read 1 R EH1 D\nread 0.5 R IY1 D\nbee 1.0 B IY1\n", "mfa"),
     "phonetisaurus": ("read\tR EH1 D\nread\tR IY1 D\nbee\tB IY1\n", "tsv"),
 }
 
@@ -67,6 +67,7 @@ def test_probabilities_are_kept(make: Make) -> None:
     [  # as MFA reads them: a number has digits after a point, or is 1
         ("w\t1.0\t9 f", "9 f"),
         ("w\t1.0\t2", "2"),
+        ("w 0.5 9 f", "9 f"),
         ("w\t1.0 9 f", "9 f"),
         ("w\t0.5\t0.1\t1.2\t0.9\t9 f", "9 f"),
         ("w\t0.5\t0.1\t1.2\t0.9\t2", "2"),
@@ -163,14 +164,14 @@ def test_cmudict_07b_is_latin_1_where_it_is_not_utf_8(make: Make) -> None:
 @pytest.mark.parametrize(
     ("content", "names"),
     [
-        ("a 1 b\nc 1 d\n", ["kaldi", "kaldi-weighted"]),
+        ("a 1 b\nc 1 d\n", ["kaldi", "mfa"]),
         ("a\t1 b\nc\t0 d\n", ["tsv", "mfa"]),
         ("a\t0.5\tb\nc\td\n", ["tsv", "mfa"]),
         ("a\tb\nc d\n", ["tsv", "kaldi"]),
         ("ice cream\tAY S\nread(2)\tR IY D\n", ["cmudict", "tsv"]),
         (";;; a note\nice cream\tAY S\n", ["cmudict", "tsv"]),
         ("read\t1.0\tR EH D\nread(2)\t0.5\tR IY D\n", ["cmudict", "mfa"]),
-        ("read 1.0 R EH D\nread(2) 0.5 R IY D\n", ["cmudict", "kaldi-weighted"]),
+        ("read 1.0 R EH D\nread(2) 0.5 R IY D\n", ["cmudict", "mfa"]),
         ("smile(2) S M AY L\ncat K AE T\n", ["cmudict", "kaldi"]),
         ("smile(2)\tS M AY L\ncat\tK AE T\n", ["cmudict", "tsv"]),
         (";;; SIL\n; SIL\ncat K AE T\n", ["cmudict", "kaldi"]),
@@ -252,9 +253,9 @@ def test_an_error_of_recognition_says_how_to_convert_the_file(make: Make) -> Non
         ("kaldi", b"c\x00t k a", "not text"),
         ("kaldi", b"c" * 5000 + b" k a", "5,000"),
         ("kaldi", b"c" + b" k" * 5000, "5,000"),
-        ("kaldi-weighted", b"cat k a t", "no probability"),
-        ("kaldi-weighted", b"cat 0 k", "above 0"),
-        ("kaldi-weighted", b"cat 1.5 k", "1.5"),
+        ("mfa", b"cat k a t", "no probability"),
+        ("mfa", b"cat 0 k", "above 0"),
+        ("mfa", b"cat 1.5 k", "1.5"),
         ("mfa", b"cat\t1e999\tk", "inf"),
         ("mfa", b"cat\t0.5\t", "no phones"),
         ("tsv", b"cat k a t", "two columns"),
@@ -266,7 +267,7 @@ def test_an_error_of_recognition_says_how_to_convert_the_file(make: Make) -> Non
 def test_a_bad_line_is_an_error_with_its_number_and_is_skipped_and_listed(
     format: str, line: bytes, reason: str, make: Make
 ) -> None:
-    good = {"kaldi-weighted": b"a 1.0 b\n", "mfa": b"a\t1.0\tb\n", "tsv": b"a\tb\n"}.get(format, b"a b\n")
+    good = {"mfa": b"a\t1.0\tb\n", "tsv": b"a\tb\n"}.get(format, b"a b\n")
     path = make(good + b"\n" + line + b"\n" + good)
     with pytest.raises(ValueError, match=rf"words, line 3: .*({reason})"):
         read(path, format=format)

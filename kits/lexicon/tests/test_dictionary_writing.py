@@ -12,7 +12,6 @@ from regard_lexicon import FORMATS, Lexicon, Variant, prepare, read, write
 from regard_lexicon.stress import stressed
 from regard_lexicon.symbols import Replacements
 
-WRITABLE = [name for name, row in FORMATS.items() if row.write]
 READ = Lexicon(
     [
         ("read", Variant(("ɹ", "ɛ", "d"), 0.2, "VBD")),
@@ -48,14 +47,6 @@ def lost(words: str, format: str, symbols: str = "abcdefghijklmnopqrstuvwxyz") -
 def test_the_bytes_of_each_format_of_text(format: str, tmp_path: Path) -> None:
     write(READ, tmp_path / "words", format, symbols=SYMBOLS)
     assert (tmp_path / "words").read_bytes().decode() == WRITTEN[format]
-
-
-def test_kaldi_has_two_files_in_step(tmp_path: Path) -> None:
-    assert [Path(name).name for name in prepare(READ, "kaldi").save(tmp_path / "lexicon.txt")] == [
-        "lexicon.txt",
-        "lexiconp.txt",
-    ]
-    assert (tmp_path / "lexiconp.txt").read_text("utf-8") == "read 0.2 ɹ ɛ d\nread 0.8 ɹ iː d\nbé 1.0 b iː\n"
 
 
 # ------------------------------------------------------------------------------------------ what is left out
@@ -99,7 +90,7 @@ def test_the_capitals_of_misaki_are_written() -> None:
         Lexicon([("boy", ["b", "ˈ", "Y"]), ("eye", ["ˈI"]), ("how", ["h", "W", "A", "O"])]), "misaki"
     )
     assert prepared.left_out == ()
-    assert '"how": "hWAO"' in prepared.files[""].decode()
+    assert '"how": "hWAO"' in prepared.content.decode()
 
 
 def test_words_that_voices_cannot_find() -> None:
@@ -144,7 +135,7 @@ def test_words_that_a_reader_folds_into_one_are_listed() -> None:
 def test_a_second_variant_of_a_role_is_listed() -> None:
     entries = [("a", Variant((phone,), None, role)) for phone, role in (("b", "N"), ("c", ""), ("d", "N"))]
     prepared = prepare(Lexicon(entries), "misaki")
-    assert prepared.files[""].decode() == '{\n "a": {\n  "N": "b",\n  "DEFAULT": "c"\n }\n}\n'
+    assert prepared.content.decode() == '{\n "a": {\n  "N": "b",\n  "DEFAULT": "c"\n }\n}\n'
     assert [entry.phones for entry in prepared.left_out] == [("d",)]
 
 
@@ -152,7 +143,7 @@ def test_of_a_role_the_most_probable_variant_is_written() -> None:
     entries = [("b", 0.3, ""), ("c", 0.2, "N"), ("d", 1.0, ""), ("e", 0.4, "N"), ("f", 0.4, "N")]
     lexicon = Lexicon([("a", Variant((phone,), share, role)) for phone, share, role in entries])
     prepared = prepare(lexicon, "misaki")
-    assert prepared.files[""].decode() == '{\n "a": {\n  "DEFAULT": "d",\n  "N": "e"\n }\n}\n'
+    assert prepared.content.decode() == '{\n "a": {\n  "DEFAULT": "d",\n  "N": "e"\n }\n}\n'
     assert [entry.phones for entry in prepared.left_out] == [("b",), ("c",), ("f",)]
 
 
@@ -172,7 +163,6 @@ def test_what_cannot_be_written_at_all_is_an_error_before_a_file_is_made(tmp_pat
     for format, symbols, reason in (
         ("sherpa-vits", "d", "no word can be written"),
         ("sherpa-kokoro", None, "needs the symbols"),
-        ("kaldi-weighted", None, "format must be one of"),
         ("cmu", None, "format must be one of"),
     ):
         with pytest.raises(ValueError, match=reason):
@@ -182,14 +172,14 @@ def test_what_cannot_be_written_at_all_is_an_error_before_a_file_is_made(tmp_pat
 
 def test_other_spellings_never_replace_a_word() -> None:
     lexicon = Lexicon([("été", ["a"]), ("don't", ["a"]), ("don’t", ["b"])])
-    assert prepare(lexicon, "sherpa-kokoro", symbols="ab").files[""].decode() == "été a\ndon't a\ndon’t b\n"
-    lines = prepare(lexicon, "sherpa-vits", symbols="ab").files[""].decode().splitlines()
+    assert prepare(lexicon, "sherpa-kokoro", symbols="ab").content.decode() == "été a\ndon't a\ndon’t b\n"
+    lines = prepare(lexicon, "sherpa-vits", symbols="ab").content.decode().splitlines()
     assert lines == ["été a", "Été a", "ÉtÉ a", "don't a"]
     both = Lexicon([("Élan", ["a"]), ("élan", ["b"]), ("ÉLan", ["c"])])
-    lines = prepare(both, "sherpa-vits", symbols="abc").files[""].decode().splitlines()
+    lines = prepare(both, "sherpa-vits", symbols="abc").content.decode().splitlines()
     assert lines == ["Élan a", "élan b"]
     lexicon = Lexicon([("l'eau", ["a"])])
-    assert prepare(lexicon, "sherpa-kokoro", symbols="ab").files[""].decode() == "l'eau a\nl’eau a\n"
+    assert prepare(lexicon, "sherpa-kokoro", symbols="ab").content.decode() == "l'eau a\nl’eau a\n"
 
 
 # ----------------------------------------------------------------------------------- stress, maps and symbols
@@ -228,15 +218,15 @@ def test_phones_are_spelled_with_the_symbols_of_a_voice_as_it_writes_them() -> N
     assert prepared.lexicon["a"][0].phones == ("ˈ", "ɑ̃", "ː", "a", "\u0303", "oʊ")
     assert prepared.left_out[0].reason == "ɐ, in the phone ɐ̃, is no symbol of the voice"
     decomposed = prepare(Lexicon([("a", ["ã"])]), "sherpa-kokoro", symbols=["a\u0303"])
-    assert decomposed.files[""].decode() == "a a\u0303\n"
+    assert decomposed.content.decode() == "a a\u0303\n"
 
 
 def test_from_cmudict_to_the_symbols_of_a_voice() -> None:
     lexicon = Lexicon([("hello", ["HH", "AH0", "L", "OW1"])])
     table = {("HH",): ("h",), ("AH", "0"): ("ə",), ("L",): ("l",), ("OW", "1"): ("ˈ", "O"), ("OW",): ("O",)}
-    assert prepare(lexicon, "sherpa-kokoro", stress="separate", phone_map=table, symbols="həlˈO").files[
-        ""
-    ] == ("hello h ə l ˈ O\n".encode())
+    assert prepare(lexicon, "sherpa-kokoro", stress="separate", phone_map=table, symbols="həlˈO").content == (
+        "hello h ə l ˈ O\n".encode()
+    )
 
 
 def test_a_word_that_a_map_leaves_without_phones_is_listed() -> None:
@@ -247,7 +237,7 @@ def test_a_word_that_a_map_leaves_without_phones_is_listed() -> None:
 def test_variants_that_become_equal_are_one() -> None:
     lexicon = Lexicon([("a", Variant(("AH0",), 0.5)), ("a", Variant(("AH1",), 1.0))])
     prepared = prepare(lexicon, "mfa", stress="drop")
-    assert prepared.files[""] == b"a\t1.0\tAH\n"
+    assert prepared.content == b"a\t1.0\tAH\n"
     assert prepared.left_out == ()
 
 
@@ -265,7 +255,6 @@ ENTRIES = st.lists(
     min_size=1,
     max_size=6,
 )
-READ_AS = {"kaldi": "kaldi-weighted"}  # the file that has the probabilities, too
 
 
 def lexicon_of(entries: list[tuple[str, list[str], float | None, str]]) -> Lexicon:
@@ -278,7 +267,7 @@ def lexicon_of(entries: list[tuple[str, list[str], float | None, str]]) -> Lexic
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("format", WRITABLE)
+@pytest.mark.parametrize("format", FORMATS)
 @given(entries=ENTRIES)
 def test_writing_reading_and_writing_is_the_identity(
     format: str,
@@ -296,11 +285,9 @@ def test_writing_reading_and_writing_is_the_identity(
         raise
     written = prepared.lexicon
     prepared.save(folder / "lexicon.txt")
-    again = read(
-        folder / ("lexiconp.txt" if format == "kaldi" else "lexicon.txt"), format=READ_AS.get(format, format)
-    )
+    again = read(folder / "lexicon.txt", format=format)
     back = prepare(again, format, symbols=symbols if FORMATS[format].needs_symbols else None)
-    assert back.files == prepared.files
+    assert back.content == prepared.content
     assert back.left_out == ()
     # and every word is in the file or listed
     assert {FORMATS[format].spelling(word) for word in lexicon} == {*written} | {
@@ -312,13 +299,13 @@ def test_writing_reading_and_writing_is_the_identity(
         ]
 
 
-@pytest.mark.parametrize("format", WRITABLE)
+@pytest.mark.parametrize("format", FORMATS)
 def test_what_is_written_is_recognised(format: str, tmp_path: Path) -> None:
     write(READ, tmp_path / "words", format, symbols=SYMBOLS)
     found = read(tmp_path / "words")
     same_form = {
         "phonetisaurus": "tsv",
-        **dict.fromkeys([n for n in WRITABLE if n.startswith("sherpa")], "kaldi"),
+        **dict.fromkeys([n for n in FORMATS if n.startswith("sherpa")], "kaldi"),
     }
     assert found.format == same_form.get(format, format)
     assert {"read", "bé"} <= {*found}

@@ -18,13 +18,12 @@ from one_test import in_one_test
 from regard.seq2seq.alignment import monotonic as em_aligner
 from regard.seq2seq.alignment.monotonic import MAX_FERTILITY, Aligner, alignable
 from regard.seq2seq.decoding.hypothesis import Hypothesis, Scoring
-from regard.seq2seq.evaluation.metrics import edit_distance
 from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.sources.text.vocabulary import END, START, UNKNOWN
 from regard.seq2seq.storage.model_file import write_model
 from regard_lexicon.extras.graphones import model as module
 from regard_lexicon.extras.graphones.kneser_ney import KneserNey
-from regard_lexicon.extras.graphones.model import DEFAULT_WEIGHT, MAX_ORDER, WEIGHTS, Graphones
+from regard_lexicon.extras.graphones.model import DEFAULT_WEIGHT, MAX_ORDER, Graphones
 
 # ---------------------------------------------------------------------------------------------------- runs
 
@@ -249,28 +248,6 @@ def test_the_weight_minimises_the_edits(
     assert graphones.weight == weight
 
 
-def test_no_weight_makes_fewer_edits_on_what_it_was_fitted_to() -> None:
-    rng, scoring = np.random.default_rng(3), Scoring(length_penalty=0)
-    targets = [tuple(rng.integers(4, 8, 3).tolist()) for _ in range(9)]
-    graphones = Counted({target: float(rng.normal()) for target in targets})
-    several = [[targets[i] for i in rng.choice(9, 3, replace=False)] for _ in range(40)]
-    hypotheses = [
-        sorted((hypothesis(t, [rng.normal()], scoring) for t in each), key=lambda one: -one.score)
-        for each in several
-    ]
-    right = [[targets[rng.integers(9)]] for _ in several]
-    sources = [(5, 5)] * 40
-
-    def edits(weight: float) -> int:
-        graphones.weight = weight
-        best = (each[0].tokens for each in graphones.rerank(sources, hypotheses, scoring, 1))
-        return sum(edit_distance(words, target) for words, (target,) in zip(best, right, strict=True))
-
-    graphones.fit_weight(sources, hypotheses, right, scoring)
-    fitted = graphones.weight
-    assert edits(fitted) == min(map(edits, WEIGHTS))
-
-
 def test_a_model_fits_its_weight_to_validation_pairs_that_it_has_not_learned(tmp_path: Path) -> None:
     sources, targets = list(KNOWN), list(KNOWN.values())
     options: dict[str, Any] = {
@@ -419,13 +396,6 @@ def test_translations_are_ranked_by_both(options: dict[str, Any], tmp_path: Path
             [one.score for one in several], sorted(scores.values(), reverse=True), rtol=1e-5
         )
     assert candidates[-1][0].tokens == ()
-
-
-@pytest.mark.slow
-def test_translate_gives_the_best_candidate(speaker: Seq2Seq) -> None:
-    sources = ["walks", "chalked"]
-    best = [several[0].tokens for several in speaker.candidates(sources, beam=5)]
-    assert [one.tokens for one in speaker.translate(sources, beam=5)] == best
 
 
 def test_greedy_search_uses_the_network_alone(speaker: Seq2Seq) -> None:

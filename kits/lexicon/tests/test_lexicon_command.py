@@ -183,36 +183,25 @@ def test_what_is_wrong_is_one_line_and_no_file(
     assert {*folder.iterdir()} == before
 
 
-@pytest.mark.parametrize(
-    ("source", "options", "out"),
-    [
-        ("lexiconp.txt", ["--from", "kaldi-weighted", "--format", "kaldi"], "lexicon.txt"),
-        ("words.tsv.left-out.tsv", ["--from", "kaldi", "--format", "tsv"], "words.tsv"),
-        ("words.dict", ["--format", "kaldi"], "lexiconp.txt"),  # which would be written twice
-        ("words.dict", ["--format", "kaldi"], "same.txt"),
-    ],
-)
-def test_no_file_that_is_written_beside_another_replaces_an_input(
-    source: str, options: list[str], out: str, folder: Path, capsys: pytest.CaptureFixture[str]
+def test_no_list_that_is_written_beside_a_file_replaces_an_input_or_the_file(
+    folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (folder / "same.txt").symlink_to("lexiconp.txt")
-    (folder / source).write_text("a 1.0 b\n", "utf-8")
-    assert main(["lexicon", source, *options, "--out", out]) == 2
-    assert "lexiconp.txt" in (error := capsys.readouterr().err) or "left-out" in error
-    assert (folder / source).read_text("utf-8") == "a 1.0 b\n"
-    assert not (folder / "lexicon.txt").exists()
+    source = folder / "words.tsv.left-out.tsv"
+    source.write_text("a b\n", "utf-8")
+    command = ["lexicon", source.name, "--from", "kaldi", "--format", "tsv", "--out"]
+    assert main([*command, "words.tsv"]) == 2
+    assert "left-out" in capsys.readouterr().err
+    assert source.read_text("utf-8") == "a b\n"
+    (folder / "same.left-out.tsv").symlink_to("same")
+    with pytest.raises(ValueError, match="are one file"):
+        write(Lexicon([("a", ["b"])]), folder / "same", "kaldi")
+    assert not (folder / "same").exists()
 
 
-def test_two_files_of_one_dictionary_have_two_names(folder: Path) -> None:
-    with pytest.raises(ValueError, match=r"lexiconp\.txt"):
-        write(Lexicon([("a", ["b"])]), folder / "lexiconp.txt", "kaldi")
-    assert not (folder / "lexiconp.txt").exists()
-
-
-def test_a_second_file_that_cannot_be_written_leaves_the_first_as_it_was(tmp_path: Path) -> None:
+def test_a_list_that_cannot_be_written_leaves_the_dictionary_as_it_was(tmp_path: Path) -> None:
     (tmp_path / "lexicon.txt").write_text("old", "utf-8")
-    (tmp_path / "lexiconp.txt").mkdir()
-    with pytest.raises(ValueError, match=r"lexiconp\.txt must be a file"):
+    (tmp_path / "lexicon.txt.left-out.tsv").mkdir()
+    with pytest.raises(ValueError, match=r"left-out\.tsv must be a file"):
         write(Lexicon([("a", ["b"])]), tmp_path / "lexicon.txt", "kaldi")
     assert (tmp_path / "lexicon.txt").read_text("utf-8") == "old"
 

@@ -20,7 +20,7 @@ from regard.commands.train.arguments import (
     make_task,
 )
 from regard.seq2seq import Seq2Seq
-from regard_lexicon import FORMATS, Lexicon, Variant
+from regard_lexicon import Lexicon, Variant
 from regard_lexicon.commands.task import PronunciationTask
 from regard_lexicon.recipes import preset
 
@@ -48,10 +48,8 @@ def words(count: int) -> Lexicon:
     return Lexicon(entries)
 
 
-def written(path: Path, lexicon: Lexicon, format: str = "cmudict") -> Path:
-    pronunciation.write(
-        lexicon, path, format, symbols=lexicon.phones() if FORMATS[format].needs_symbols else None
-    )
+def written(path: Path, lexicon: Lexicon) -> Path:
+    pronunciation.write(lexicon, path, "cmudict")
     return path
 
 

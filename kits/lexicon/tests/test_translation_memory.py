@@ -88,19 +88,6 @@ def test_n_grams_of_more_than_2_000_pairs_do_not_count() -> None:
         assert memory.retrieve([(10, 5)]) == [retrieved]
 
 
-def test_without_the_library_the_same_pairs_are_retrieved(monkeypatch: pytest.MonkeyPatch) -> None:
-    rng = np.random.default_rng(2)
-    rows = list(
-        dict.fromkeys(tuple(rng.integers(UNKNOWN, 9, rng.integers(1, 9)).tolist()) for _ in range(300))
-    )
-    memory = TranslationMemory(3, rows[:200], [(4 + i,) for i in range(200)])
-    together = memory.retrieve(rows)  # the last of them in a second batch
-    assert sum(map(len, together)) > 500
-    assert together[-50:] == memory.retrieve(rows[-50:])
-    monkeypatch.setattr(module, "nearest", lambda *_, **__: None)
-    assert memory.retrieve(rows) == together
-
-
 @pytest.mark.parametrize(("letters", "most"), [(2, 8), (4, 12), (20, 25), (70_000, 9)])
 def test_sequences_that_cannot_win_are_skipped_without_a_difference(
     letters: int, most: int, monkeypatch: pytest.MonkeyPatch
@@ -113,6 +100,7 @@ def test_sequences_that_cannot_win_are_skipped_without_a_difference(
     rows = list(dict.fromkeys(parts[i] + parts[k] + parts[j] for i, j, k in rng.integers(40, size=(900, 3))))
     memory = TranslationMemory(4, rows[:600], [(4 + i,) for i in range(600)])
     together = memory.retrieve(rows)
+    assert together[-50:] == memory.retrieve(rows[-50:])  # in other batches
     monkeypatch.setattr(module, "nearest", lambda *_, **__: None)
     assert memory.retrieve(rows) == together
 

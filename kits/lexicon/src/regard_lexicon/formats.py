@@ -12,36 +12,27 @@ from regard._lines import utf_8
 from regard_lexicon import lines, misaki, sherpa
 from regard_lexicon.files import Path, load, text_lines
 from regard_lexicon.lexicon import InvalidEntry, Lexicon, Variant
-from regard_lexicon.lines import Entries, Files
+from regard_lexicon.lines import Entries
 
 __all__ = ["FORMATS", "Format", "recognise"]
-
-
-def _no_role(_: str) -> str:
-    return ""
 
 
 class Format(NamedTuple):
     """A format of dictionaries: how its files are read and written, and what its readers cannot find.
 
-    `description` is for the help, `suffix` the usual end of a file's name. `records` yields what stands for an
-    entry in a file, with its place, and `parse` returns the entries of it. `write` returns the content of the
-    file and of those beside it; it is None where the format is only read. `spelling` and `role` return how the
-    file writes a word and a role, and `refusal` why an entry cannot be written, or an empty text. Of each word
-    `variants` are written: all, the best one, or one of each role. `beside` has the names of other files that
-    `write` returns. `needs_symbols` is whether the voice's symbols must be known.
+    `description` is for the help. `records` yields what stands for an entry in a file, with its place, `parse` returns
+    the entries of it, and `write` the bytes of a file. `spelling` returns how the file writes a word, and `refusal` why
+    an entry cannot be written, or an empty text. Of each word `variants` are written: all, the best one, or one of each
+    role. `needs_symbols` is whether the voice's symbols must be known.
     """
 
     description: str
-    suffix: str
     records: Callable[[Path], Iterator[tuple[str, Any]]]
     parse: Callable[[Any], Entries]
-    write: Callable[[Lexicon], Files] | None = None
+    write: Callable[[Lexicon], bytes]
     spelling: Callable[[str], str] = str
-    role: Callable[[str], str] = _no_role
     refusal: Callable[[str, Variant], str] = lines.tsv_refusal
     variants: Literal["all", "one", "one of each role"] = "all"
-    beside: tuple[str, ...] = ()
     needs_symbols: bool = False
 
 
@@ -65,25 +56,23 @@ def _line_parser(parse: Callable[[str], Entries]) -> Callable[[str | InvalidEntr
 
 def _of_lines(
     description: str,
-    suffix: str,
     parse: Callable[[str], Entries],
-    write: Callable[[Lexicon], Files] | None = None,
+    write: Callable[[Lexicon], bytes],
     **options: Any,
 ) -> Format:
     """Return a format with one entry a line."""
-    return Format(description, suffix, _lines, _line_parser(parse), write, **options)
+    return Format(description, _lines, _line_parser(parse), write, **options)
 
 
 def _voice(
     name: str,
-    write: Callable[[Lexicon], Files],
+    write: Callable[[Lexicon], bytes],
     spelling: Callable[[str], str],
     refusal: Callable[[str, Variant], str],
 ) -> Format:
     """Return the format of a kind of voice of sherpa-onnx."""
     return _of_lines(
         f"lexicon.txt for {name} in sherpa-onnx",
-        ".txt",
         lines.parse_kaldi,
         write,
         spelling=spelling,
@@ -96,47 +85,35 @@ def _voice(
 FORMATS: dict[str, Format] = {
     "cmudict": _of_lines(
         "CMUdict, of cmusphinx or 0.7b: word(2) P1 P2 # note",
-        ".dict",
         lines.parse_cmudict,
         lines.write_cmudict,
         refusal=lines.cmudict_refusal,
     ),
     "mfa": _of_lines(
-        "Montreal Forced Aligner: word, probability, phones",
-        ".dict",
+        "Montreal Forced Aligner: word, probability, phones; reads Kaldi's lexiconp.txt, too",
         lines.parse_mfa,
         lines.write_mfa,
         spelling=lines.mfa_spelling,
         refusal=lines.mfa_refusal,
     ),
     "kaldi": _of_lines(
-        "Kaldi's lexicon.txt: word phones; lexiconp.txt is written beside it",
-        ".txt",
+        "Kaldi's lexicon.txt: word phones",
         lines.parse_kaldi,
         lines.write_kaldi,
         refusal=lines.kaldi_refusal,
-        beside=(lines.WEIGHTED,),
-    ),
-    "kaldi-weighted": _of_lines(
-        "Kaldi's lexiconp.txt: word probability phones", ".txt", lines.parse_weighted
     ),
     "phonetisaurus": _of_lines(
         "Phonetisaurus: word, tab, phones",
-        ".dict",
         lines.parse_tsv,
         lines.write_tsv,
         refusal=lines.phonetisaurus_refusal,
     ),
-    "tsv": _of_lines(
-        "word, tab, phones; a word may contain blanks", ".tsv", lines.parse_tsv, lines.write_tsv
-    ),
+    "tsv": _of_lines("word, tab, phones; a word may contain blanks", lines.parse_tsv, lines.write_tsv),
     "misaki": Format(
         "misaki's JSON: a character is a phone",
-        ".json",
         lambda path: misaki.items(load(path)),
         misaki.parse_item,
         misaki.write,
-        role=str,
         refusal=misaki.refusal,
         variants="one of each role",
     ),
@@ -185,8 +162,7 @@ def _recognise_lines(found: list[str]) -> str:
     tabs = _share("\t" in line for line in seen)
     if 1 - _NEARLY_ALL < tabs < _NEARLY_ALL:
         _check.fail(f"{tabs:.0%} of its lines have tabs: it may be 'tsv' or 'kaldi'", hint=_HINT)
-    plain, weighted = ("tsv", "mfa") if tabs > 0.5 else ("kaldi", "kaldi-weighted")
-    return _with_numbers([_second(line, tab=tabs > 0.5) for line in seen], plain, weighted)
+    return _with_numbers([_second(line, tab=tabs > 0.5) for line in seen], "tsv" if tabs > 0.5 else "kaldi")
 
 
 def _numbered(text: str, found: list[str], seen: list[str]) -> str:
@@ -199,7 +175,7 @@ def _numbered(text: str, found: list[str], seen: list[str]) -> str:
         )
     elif numbers >= _NEARLY_ALL:
         what = "its words are followed by numbers, and have numbers or comments"
-        other = "mfa" if "\t" in text else "kaldi-weighted"
+        other = "mfa"
     elif _has_variants(text, found) or _has_notes(text, found):
         return "cmudict"
     else:
@@ -228,16 +204,16 @@ def _has_notes(text: str, found: list[str]) -> bool:
     return bool(entries) and all(_TWO_BLANKS.match(line) for line in entries)
 
 
-def _with_numbers(seconds: list[str], plain: str, weighted: str) -> str:
+def _with_numbers(seconds: list[str], plain: str) -> str:
     """Return which of two formats it is: that with phones only, or that with a probability before them."""
     numbers = _share(lines.NUMBER.fullmatch(second) is not None for second in seconds)
     if not numbers:
         return plain
     if numbers >= _NEARLY_ALL and any(not second.isdecimal() for second in seconds):
-        return weighted
+        return "mfa"
     _check.fail(
         f"{numbers:.0%} of its words are followed by a number, which may be a probability or a phone:"
-        f" it may be {plain!r} or {weighted!r}",
+        f" it may be {plain!r} or 'mfa'",
         hint=_HINT,
     )
 

@@ -1,7 +1,6 @@
 """Dictionaries of one entry a line: CMUdict, MFA, Kaldi, Phonetisaurus, tab-separated values.
 
-A parser returns the entries of a line. A writer returns files: the text of the file itself under the name "", and that
-of others under their names.
+A parser returns the entries of a line. A writer returns the bytes of a file.
 
 References
 ----------
@@ -20,7 +19,6 @@ from regard_lexicon.lexicon import InvalidEntry, Lexicon, Variant, known
 
 __all__ = [
     "Entries",
-    "Files",
     "cmudict_refusal",
     "decimal",
     "fields",
@@ -31,7 +29,6 @@ __all__ = [
     "parse_kaldi",
     "parse_mfa",
     "parse_tsv",
-    "parse_weighted",
     "phonetisaurus_refusal",
     "plain_lines",
     "tsv_refusal",
@@ -42,7 +39,6 @@ __all__ = [
 ]
 
 Entries = Iterable[tuple[str, Variant]]
-Files = dict[str, bytes]
 
 NUMBERED = re.compile(r"(.+)\([0-9]+\)")  # the further variants of a word, in CMUdict
 COMMENTS = (";;;", "# ", "##")  # of CMUdict; "#SHARP-SIGN" is a word
@@ -52,7 +48,6 @@ NUMBER = re.compile(r"[0-9]+(\.[0-9]*)?([eE][-+]?[0-9]+)?|\.[0-9]+")
 MFA_NUMBER = re.compile(r"([0-9]+\.[0-9]+|1)\b")
 FORBIDDEN_WORDS = {"<s>", "</s>", "<eps>", "#0"}  # of Kaldi
 FORBIDDEN_PHONE = re.compile(r"#.*|.*_[BESI]|<eps>")
-WEIGHTED = "lexiconp.txt"  # Kaldi's file of probabilities
 RESERVED = "}|_"  # in Phonetisaurus's files of aligned words
 
 
@@ -68,9 +63,9 @@ def _entry(word: str, phones: list[str], probability: str = "") -> Entries:
     return [(word, Variant(tuple(phones), float(probability) if probability else None))]
 
 
-def plain_lines(lines: Iterable[str]) -> Files:
+def plain_lines(lines: Iterable[str]) -> bytes:
     """Return a text file."""
-    return {"": "".join(f"{line}\n" for line in lines).encode()}
+    return "".join(f"{line}\n" for line in lines).encode()
 
 
 def decimal(value: float | None) -> str:
@@ -91,7 +86,7 @@ def parse_cmudict(line: str) -> Entries:
     return _entry(numbered[1] if numbered else word, phones)
 
 
-def write_cmudict(lexicon: Lexicon) -> Files:
+def write_cmudict(lexicon: Lexicon) -> bytes:
     """Number the variants of a word from 2."""
     return plain_lines(
         f"{word}{f'({number})' if number > 1 else ''} {' '.join(variant.phones)}"
@@ -121,9 +116,11 @@ def _blank(word: str) -> str:
 def parse_mfa(line: str) -> Entries:
     """Read ``word TAB probability TAB phones``, with up to three more numbers, which are not kept.
 
-    A further number fills a cell, or is one for MFA: in ``word TAB 1.0 TAB 9 f`` 9 is a phone.
+    A further number fills a cell, or is one for MFA: in ``word TAB 1.0 TAB 9 f`` 9 is a phone. Without TABs blanks
+    separate, as in Kaldi's lexiconp.txt.
     """
-    word, *cells = [cell.strip(" ") for cell in line.split("\t") if cell.strip(" ")]
+    columns = line.split("\t") if "\t" in line else [*line.strip(" ").split(" ", 1), ""]
+    word, *cells = [cell.strip(" ") for cell in columns if cell.strip(" ")]
     rest = fields(" ".join(cells))
     if not rest or not NUMBER.fullmatch(rest[0]):
         raise InvalidEntry("the word has no probability")
@@ -132,7 +129,7 @@ def parse_mfa(line: str) -> Entries:
     return _entry(word, rest[1 + len(numbers) :], rest[0])
 
 
-def write_mfa(lexicon: Lexicon) -> Files:
+def write_mfa(lexicon: Lexicon) -> bytes:
     """Write probabilities relative to the best variant of the word, whose probability is 1.0."""
     return plain_lines(
         f"{word}\t{decimal(known(variant.probability) / best)}\t{' '.join(variant.phones)}"
@@ -163,22 +160,9 @@ def parse_kaldi(line: str) -> Entries:
     return _entry(word, phones)
 
 
-def parse_weighted(line: str) -> Entries:
-    """Read a line of lexiconp.txt: ``word probability phones``."""
-    word, *rest = fields(line)
-    if not rest or not NUMBER.fullmatch(rest[0]):
-        raise InvalidEntry("the word has no probability")
-    return _entry(word, rest[1:], rest[0])
-
-
-def write_kaldi(lexicon: Lexicon) -> Files:
-    """Write lexicon.txt, and lexiconp.txt beside it with the same entries in the same order."""
-    plain = plain_lines(f"{word} {' '.join(variant.phones)}" for word, variant in lexicon.entries())
-    weighted = plain_lines(
-        f"{word} {decimal(variant.probability)} {' '.join(variant.phones)}"
-        for word, variant in lexicon.entries()
-    )
-    return plain | {WEIGHTED: weighted[""]}
+def write_kaldi(lexicon: Lexicon) -> bytes:
+    """Write a line for each variant."""
+    return plain_lines(f"{word} {' '.join(variant.phones)}" for word, variant in lexicon.entries())
 
 
 def kaldi_refusal(word: str, variant: Variant) -> str:
@@ -202,7 +186,7 @@ def parse_tsv(line: str) -> Entries:
     return _entry(word.strip(" "), fields(phones))
 
 
-def write_tsv(lexicon: Lexicon) -> Files:
+def write_tsv(lexicon: Lexicon) -> bytes:
     """Write a line for each variant."""
     return plain_lines(f"{word}\t{' '.join(variant.phones)}" for word, variant in lexicon.entries())
 

@@ -16,7 +16,7 @@ from typing import Any
 from regard import _check
 from regard._lines import utf_8
 from regard_lexicon.lexicon import MOST_LETTERS, InvalidEntry, Lexicon, Variant, limited
-from regard_lexicon.lines import Entries, Files
+from regard_lexicon.lines import Entries
 
 __all__ = ["items", "parse_item", "refusal", "write"]
 
@@ -55,13 +55,10 @@ def _characters(text: str) -> tuple[str, ...]:
     return tuple(unicodedata.normalize("NFC", limited("a pronunciation", text)).replace(" ", ""))
 
 
-def write(lexicon: Lexicon) -> Files:
+def write(lexicon: Lexicon) -> bytes:
     """Write an object with one entry a line; several variants have the keys DEFAULT and their roles."""
-    return {
-        "": (
-            json.dumps({w: _value(v) for w, v in lexicon.items()}, ensure_ascii=False, indent=1) + "\n"
-        ).encode()
-    }
+    entries = {word: _value(variants) for word, variants in lexicon.items()}
+    return f"{json.dumps(entries, ensure_ascii=False, indent=1)}\n".encode()
 
 
 def _value(variants: tuple[Variant, ...]) -> str | dict[str, str]:

@@ -19,8 +19,8 @@ from regard_lexicon.symbols import PhoneMap, Replacements, Symbols
 
 __all__ = ["LeftOut", "Prepared", "prepare", "saved_files", "write"]
 
+_OF_ROLES = "one of each role"
 _MOST_LOST = 0.9  # of the words, for which a phone map may have no symbols: such a map is of other phones
-_LEFT_OUT = ".left-out.tsv"  # the end of a list's name
 
 
 class LeftOut(NamedTuple):
@@ -35,8 +35,8 @@ class Prepared:
     """A dictionary as a format has it.
 
     `lexicon` has the entries that will be written, spelled as the format's readers look them up; `left_out` has the
-    pronunciations that are left out, and `lost` the words that lose all of theirs. `files` has the bytes of
-    each file: those of the dictionary under an empty name, those of files beside it under their names.
+    pronunciations that are left out, and `lost` the words that lose all of theirs. `content` has the bytes of
+    the file.
     """
 
     def __init__(
@@ -46,9 +46,7 @@ class Prepared:
         self.format = format
         self.left_out = tuple(left_out)
         self.lost = tuple(lost)
-        made = FORMATS[format].write
-        assert made is not None
-        self.files = made(lexicon)
+        self.content = FORMATS[format].write(lexicon)
 
     def __repr__(self) -> str:
         return f"<Prepared for {self.format}: {len(self.lexicon):,} words; {len(self.lost):,} words left out>"
@@ -58,30 +56,26 @@ class Prepared:
         return dict(Counter(entry.reason for entry in self.left_out).most_common())
 
     def save(self, path: Path, /) -> list[str]:
-        """Write the files, with a list of what is left out beside them if there is any, and return their paths.
+        """Write the file, with a list of what is left out beside it if there is any, and return their paths.
 
         The list is a table of word, phones and reason; its name is that of the dictionary and ``.left-out.tsv``. A list
         that an earlier call has written is replaced in any case.
         """
-        paths = saved_files(path, self.format)
-        files = {paths[name]: data for name, data in self.files.items()}
-        listed = paths[_LEFT_OUT]
+        target, listed = saved_files(path)
+        files = {target: self.content}
         if self.left_out or listed.exists():
-            files[listed] = plain_lines(_left_out_lines(self.left_out))[""]
+            files[listed] = plain_lines(_left_out_lines(self.left_out))
         _files.replace_together(files)
         return [os.fspath(name) for name in files]
 
 
-def saved_files(path: Path, format: str) -> dict[str, FilePath]:
-    """Return every file that `Prepared.save` may write, by its name in `Prepared.files`; raise if two are one file."""
+def saved_files(path: Path) -> tuple[FilePath, FilePath]:
+    """Return the files that `Prepared.save` may write; raise if they are one."""
     target = FilePath(path)
-    names = {"": target, _LEFT_OUT: target.with_name(f"{target.name}{_LEFT_OUT}")}
-    names |= {name: target.with_name(name) for name in FORMATS[format].beside}
-    if len(set(map(_files.real, names.values()))) < len(names):
-        _check.fail(
-            f"two of {', '.join(map(str, names.values()))} are one file.", hint="give the first another name"
-        )
-    return names
+    listed = target.with_name(f"{target.name}.left-out.tsv")
+    if _files.real(target) == _files.real(listed):
+        _check.fail(f"{target} and {listed} are one file.", hint="give the first another name")
+    return target, listed
 
 
 def _left_out_lines(left_out: Iterable[LeftOut]) -> Iterator[str]:
@@ -108,7 +102,7 @@ def prepare(
     lexicon : Lexicon
         The dictionary.
     format : str
-        The name of a format, one of `FORMATS` that can be written.
+        The name of a format, one of `FORMATS`.
     stress : {"keep", "drop", "separate"}, optional
         Whether the marks of stress stay, are dropped, or become phones of their own: the digit of a vowel of ARPAbet,
         ``ˈ`` and ``ˌ``, and an apostrophe or a superscript 1 or 2 in front of a phone.
@@ -125,7 +119,7 @@ def prepare(
     Raises
     ------
     ValueError
-        If the format is unknown or only read, if it needs symbols, if no word can be written, or if a phone map
+        If the format is unknown, if it needs symbols, if no word can be written, or if a phone map
         leaves out more than nine of ten.
 
     See Also
@@ -139,7 +133,8 @@ def prepare(
     >>> [*prepared.lexicon], [(entry.word, entry.reason) for entry in prepared.left_out]
     (['cab'], [('x-ray', 'the reader cuts a word at -'), ('bath', 'ɑ, in the phone ɑː, is no symbol of the voice')])
     """
-    chosen = _writable(format)
+    _check.choice("format", format, FORMATS)
+    chosen = FORMATS[format]
     _check.choice("stress", stress, STRESS)
     if chosen.needs_symbols and symbols is None:
         _check.fail(
@@ -168,12 +163,6 @@ def prepare(
     return prepared
 
 
-def _writable(format: str) -> Format:
-    """Return a format that can be written."""
-    _check.choice("format", format, [name for name, row in FORMATS.items() if row.write is not None])
-    return FORMATS[format]
-
-
 def _converted(
     chosen: Format,
     word: str,
@@ -192,7 +181,7 @@ def _converted(
         raise InvalidEntry("no phone is left of the word")
     if len(phones) > MOST_PHONES:
         raise InvalidEntry(f"it would have {len(phones):,} phones; a word has at most {MOST_PHONES:,}")
-    converted = variant._replace(phones=phones, role=chosen.role(variant.role))
+    converted = variant._replace(phones=phones, role=variant.role if chosen.variants == _OF_ROLES else "")
     if reason := chosen.refusal(chosen.spelling(word), converted):
         raise InvalidEntry(reason)
     return converted
@@ -220,13 +209,13 @@ def _fitting(chosen: Format, entries: list[tuple[str, Variant]]) -> tuple[Lexico
 
 _AGAIN = {
     "one": "a reader finds one pronunciation of a word, and this is not the first",
-    "one of each role": "a word has one pronunciation of each role, and this is not the first",
+    _OF_ROLES: "a word has one pronunciation of each role, and this is not the first",
 }
 
 
 def _place(chosen: Format, variant: Variant) -> object:
     """Return what two variants of a word have in common if there is room for one of them."""
-    return {"one": None, "one of each role": variant.role, "all": variant.phones}[chosen.variants]
+    return {"one": None, _OF_ROLES: variant.role, "all": variant.phones}[chosen.variants]
 
 
 def write(
@@ -246,8 +235,7 @@ def write(
     lexicon : Lexicon
         The dictionary.
     path : str or path
-        The file. ``"kaldi"`` writes lexiconp.txt beside it; what is left out is listed in a file whose name ends in
-        ``.left-out.tsv``.
+        The file. What is left out is listed in another, whose name ends in ``.left-out.tsv``.
     format, stress, phone_map, symbols
         As for `prepare`.
 

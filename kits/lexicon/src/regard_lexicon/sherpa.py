@@ -17,7 +17,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from regard_lexicon.lexicon import Lexicon, Variant
-from regard_lexicon.lines import Files, plain_lines
+from regard_lexicon.lines import plain_lines
 
 __all__ = [
     "ascii_spelling",
@@ -91,22 +91,22 @@ def _no_letter(word: str) -> str:
     return "" if any(map(str.isalnum, word)) else "the word has no letter and no digit"
 
 
-def write(lexicon: Lexicon) -> Files:
+def write(lexicon: Lexicon) -> bytes:
     """Write words for Matcha."""
     return _written(lexicon, lambda word: _spellings([word], unicode_spelling))
 
 
-def write_both(lexicon: Lexicon) -> Files:
+def write_both(lexicon: Lexicon) -> bytes:
     """Write words for Kokoro and Kitten, those with an apostrophe with both signs for it."""
     return _written(lexicon, lambda word: _spellings(_apostrophes(word), unicode_spelling))
 
 
-def write_vits(lexicon: Lexicon) -> Files:
+def write_vits(lexicon: Lexicon) -> bytes:
     """Write words for VITS."""
     return _written(lexicon, lambda word: _spellings([word], ascii_spelling))
 
 
-def _written(lexicon: Lexicon, spellings: Callable[[str], Iterable[str]]) -> Files:
+def _written(lexicon: Lexicon, spellings: Callable[[str], Iterable[str]]) -> bytes:
     """Return a line for each spelling of a word that is neither a word itself nor a spelling of an earlier word."""
     return plain_lines(_lines(lexicon, spellings))
 

@@ -82,7 +82,7 @@ class PronouncerApp(App):
         for name in ("pronounce.py", *(("pronounce.js", "page.js") if page else ())):
             draft.add(name, resources.files("regard_lexicon").joinpath("app", name).read_bytes())
         if self.count:
-            draft.add(_TEST_WORDS, plain_lines(_tested(draft, self.count))[""])
+            draft.add(_TEST_WORDS, plain_lines(_tested(draft, self.count)))
 
 
 def _joined(model: Seq2Seq, paths: Sequence[Path]) -> Lexicon:

@@ -38,7 +38,7 @@ __all__ = [
 _WHOLE = re.compile(r"^[/\[]|[,/\]]$")  # of a pronunciation in IPA, one of several of its entry
 _FEWEST = 3  # entries of which something can be said
 _SHOWN = 5  # lines that are skipped, reasons why words are left out
-_OF_LINES = ("cmudict", "mfa", "kaldi", "kaldi-weighted", "phonetisaurus", "tsv")
+_OF_LINES = ("cmudict", "mfa", "kaldi", "phonetisaurus", "tsv")
 _HEADERS = {("word", name) for name in ("phones", "phonemes", "pronunciation")}
 
 EXAMPLES = """\
@@ -97,8 +97,7 @@ def add_reading(parser: Any) -> None:
 def add_output(parser: argparse.ArgumentParser) -> None:
     """Describe the options of what is written: format, stress, phone map, symbols."""
     add = parser.add_argument
-    writable = [name for name, row in FORMATS.items() if row.write is not None]
-    add("--format", choices=writable, metavar="FORMAT", help="the format to write")
+    add("--format", choices=FORMATS, metavar="FORMAT", help="the format to write")
     add_phones(parser)
 
 
@@ -139,7 +138,7 @@ def check_output(args: argparse.Namespace, inputs: Sequence[Path]) -> None:
         _check.fail(f"--{missing} is missing: a file is written in a format")
     check_needs(args, ((option, "--format", "") for option in ("--stress", "--phone-map", "--symbols")))
     read = [*inputs, *filter(None, (args.phone_map, args.symbols))]
-    for path in saved_files(args.out, args.format).values() if args.out else ():
+    for path in saved_files(args.out) if args.out else ():
         check_outputs({"--out": path}, read)
 
 
