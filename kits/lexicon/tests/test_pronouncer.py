@@ -120,11 +120,16 @@ def test_n_best_are_different_and_their_confidences_add_up(pronounce: Pronouncer
 
 
 @pytest.mark.slow
-def test_case_is_folded_where_the_letters_have_one_case(pronounce: Pronouncer, model_path: Path) -> None:
+def test_a_word_is_looked_up_in_another_case(pronounce: Pronouncer, model_path: Path) -> None:
     assert pronounce("CAB").phones == pronounce("cab").phones
-    assert pronounce("BAD").source == "model"  # the dictionary has words in both cases
-    one_case = Pronouncer.load(model_path, {"bad": (Variant(("X",)),)})
-    assert one_case("BAD").phones == ("X",)
+    assert (
+        pronounce("Bad").source == "dictionary"
+    )  # as at the beginning of a sentence, though words have both cases
+    assert pronounce("ÉA").source == "model"
+    names = {"D'Éa": (Variant(("X",)),), "bad": (Variant(("Z",)),)}
+    assert Pronouncer.load(model_path, names)("D’Éa").phones == ("X",)
+    capitals = Pronouncer.load(model_path, {"BAD": (Variant(("X",)),)})
+    assert capitals("Bad").phones == capitals("bad").phones == ("X",)
 
 
 @pytest.mark.parametrize("listed", ["'", "\u2019"])

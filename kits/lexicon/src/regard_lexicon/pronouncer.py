@@ -83,9 +83,9 @@ class _Reading(NamedTuple):
 class Pronouncer:
     """Pronounces words: by a dictionary where it lists them, otherwise by a model from letters to phones.
 
-    A word is looked up as it is, and then as the dictionary writes words: in their case, if all have one, and with
-    their apostrophe (U+0027 or U+2019), if they have only one. The model reads it in the case and with the apostrophe
-    of its letters in the same way.
+    A word is looked up as it is, with the apostrophe of the dictionary (U+0027 or U+2019), if that has only one, and
+    then in small letters, as at the beginning of a sentence, or in capitals if the dictionary has no others. The model
+    reads it in the case, if there is only one, and with the apostrophe of its letters.
 
     Parameters
     ----------
@@ -134,7 +134,8 @@ class Pronouncer:
         self._is_spelled = source.token_type == "characters"
         self._phones = frozenset(model.model.target.tokens)
         self._apostrophe = _only_apostrophe(self.lexicon)
-        self._word_case, self._letter_case = _only_case(self.lexicon), _only_case(_letters_of(source.tokens))
+        self._word_case = _only_case(self.lexicon) or "lower"
+        self._letter_case = _only_case(_letters_of(source.tokens))
 
     @classmethod
     def load(
@@ -176,8 +177,9 @@ class Pronouncer:
     def rules(self) -> dict[str, Any]:
         """Return the rules by which words are cut, looked up and read, in values of JSON: for other programs.
 
-        `word` is the regular expression of a word; the others are the case and the apostrophe of the dictionary's words
-        and the case of the model's letters, empty where there are several, and the limit of repetitions.
+        `word` is the regular expression of a word; the others are the case in which words are looked up, the
+        apostrophe of the dictionary and the case of the model's letters, empty where there are several, and the limit
+        of repetitions.
         """
         from regard.seq2seq.sources.text.rules import of_characters
 
@@ -207,10 +209,8 @@ class Pronouncer:
         """Return the variants of the dictionary, which has no word of more than `MOST_LETTERS`."""
         if len(word) > MOST_LETTERS:
             return []
-        written = (
-            word,
-            *(_in_case(text, self._word_case) for text in (word, _with_apostrophe(word, self._apostrophe))),
-        )
+        other = _with_apostrophe(word, self._apostrophe)
+        written = (word, other, *(_in_case(text, self._word_case) for text in (word, other)))
         variants = next(filter(None, map(self.lexicon.get, written)), ())
         return [Pronunciation(word, v.phones, "dictionary", v.probability, role=v.role) for v in variants]
 

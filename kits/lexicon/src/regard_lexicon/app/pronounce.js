@@ -55,11 +55,11 @@ export class TextPronouncer {
     return { ...spoken, source: "model", probability: this.probability(hypotheses) };
   }
 
-  // The variants of the dictionary, in which a word is looked up as it is, and then as words are written.
+  // The variants of the dictionary: of the word as it is, with the apostrophe there, or in another case.
   listed(word) {
     const { apostrophe, word_case } = this.rules;
     const other = apostrophe ? word.replace(/['\u2019]/g, apostrophe) : word;
-    for (const text of [word, ...[word, other].map((text) => CASES[word_case](text).normalize("NFC"))]) {
+    for (const text of [word, other, ...[word, other].map((text) => CASES[word_case](text).normalize("NFC"))]) {
       const variants = this.lexicon.variants(text);
       if (variants.length) return variants;
     }

@@ -53,10 +53,10 @@ class TextPronouncer:
         return Answer(word, "", "skipped", None, unknown, ())
 
     def listed(self, word: str) -> list[tuple[str, float | None]]:
-        """Return the variants of the dictionary: of the word as it is, or in the case and with the apostrophe there."""
+        """Return the variants of the dictionary: of the word, with the apostrophe there, or in another case."""
         mark, case = self.rules["apostrophe"], CASES[self.rules["word_case"]]
         other = re.sub("['\u2019]", mark, word) if mark else word
-        texts = [word, *(unicodedata.normalize("NFC", case(text)) for text in (word, other))]
+        texts = [word, other, *(unicodedata.normalize("NFC", case(text)) for text in (word, other))]
         return next(filter(None, map(self.lexicon.variants, texts)), []) if len(word) <= MOST else []
 
     def read(self, word: str) -> tuple[list[str], list[str], tuple[str, ...]]:
