@@ -198,13 +198,13 @@ def test_folds_that_are_trained_unequally_are_not_compared() -> None:
     assert [one.word for one in worst_first(folds, {}, 400)] == ["b", "e", "c", "d", "a"]
 
 
-def test_the_rank_of_an_entry_that_differs_from_its_inflections_is_multiplied() -> None:
-    """By hand: the ranks of b, e, c, d, a are 2, 2, 4, 4, 6; d has 0.04 then, and f, which no model doubts, 5."""
+def test_the_rank_of_an_entry_that_differs_from_its_inflections_is_divided() -> None:
+    """By hand: the ranks of b, e, c, d, a are 2, 2, 4, 4, 6; d has 1 then, and f, which no model doubts, 5."""
     folds = [
         [Doubt(word, ("A",), ("B",), number, None) for word, number in doubted.items()]
         for doubted in ({"a": 1.0, "b": 9.0, "c": 3.0}, {"d": 0.1, "e": 0.4})
     ]
-    differ = {("d", ("A",)): Irregular(2, 0.01), ("f", ("A",)): Irregular(1, 0.0125)}
+    differ = {("d", ("A",)): Irregular(2, 0.5), ("f", ("A",)): Irregular(1, 0.0125)}
     differ[("e", ("C",))] = Irregular(1, 0.5)  # another variant of e
     rows = [(doubt.word, doubt.doubt) for doubt in worst_first(folds, differ, 400)]
     assert rows == [("d", 0.1), ("b", 9.0), ("e", 0.4), ("c", 3.0), ("f", 0.0), ("a", 1.0), ("e", 0.0)]

@@ -97,19 +97,19 @@ def worst_first(
 
     The rank of a doubt is its place in its own fold, times the number of folds, since the numbers of models that were
     trained unequally, as on a busy machine, cannot be compared: of the same rank, the larger first. The share of wrong
-    entries falls about as 1 / rank. To differ from its inflections is expected of a wrong entry, and of a sound one by
-    the share of such endings: by Bayes' rule the rank is multiplied by this share. Such an entry that no model doubts
-    has the last rank of the dictionary, times the share. `entries`: those of the dictionary.
+    entries falls about as 1 / rank, so a second sign, by Bayes' rule, divides the rank by how much more often wrong
+    entries have it: `Irregular.odds`. Such an entry that no model doubts has the last rank of the dictionary, divided
+    in the same way. `entries`: those of the dictionary.
     """
     rows = []
     for found in folds:
         for place, doubt in enumerate(sorted(found, key=lambda doubt: -doubt.doubt)):
             sign = irregular.get((doubt.word, doubt.listed))
-            rows.append(((place + 1) * len(folds) * (sign.share if sign else 1.0), -doubt.doubt, doubt))
+            rows.append(((place + 1) * len(folds) / (sign.odds if sign else 1.0), -doubt.doubt, doubt))
     known = {(doubt.word, doubt.listed) for *_, doubt in rows}
     for entry, sign in irregular.items():
         if entry not in known:
-            rows.append((entries * sign.share, 0.0, Doubt(*entry, (), 0.0, None)))
+            rows.append((entries / sign.odds, 0.0, Doubt(*entry, (), 0.0, None)))
     return _joined(doubt for *_, doubt in sorted(rows, key=lambda row: row[:2]))
 
 
