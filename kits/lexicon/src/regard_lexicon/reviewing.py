@@ -57,11 +57,12 @@ def as_folds(known: Sequence[Sequence[str]], count: int) -> list[list[str]]:
 
 
 def doubts(model: Translator, words: Mapping[str, Sequence[Variant]]) -> list[Doubt]:
-    """Return the entries of these words whose phones are less probable than others, in their order.
+    """Return the entries of these words whose phones are less probable than others that are not listed, in their order.
 
     The log-odds are those by which a model ranks its answers: with a reranker, that of network and reranker together.
     The doubt is the largest of all answers: a wrong entry differs from the right one in few phones, a word with an
-    irregular spelling differs from what a model expects in many.
+    irregular spelling differs from what a model expects in many. That one variant of a word is less probable than
+    another says nothing about either.
     """
     entries = [(word, variant.phones) for word, variants in words.items() for variant in variants]
     listed = model.align(
@@ -70,10 +71,12 @@ def doubts(model: Translator, words: Mapping[str, Sequence[Variant]]) -> list[Do
     candidates = dict(zip(words, model.candidates([*words]), strict=True))
     found = []
     for (word, phones), translation in zip(entries, listed, strict=True):
-        best = candidates[word][0]
-        if best.tokens != phones and model.ranking(best) > model.ranking(translation):
-            doubt = max(_doubt(model, phones, translation, candidate) for candidate in candidates[word])
-            found.append(Doubt(word, phones, best.tokens, doubt, _probability(model, candidates[word])))
+        known = {variant.phones for variant in words[word]}
+        others = [candidate for candidate in candidates[word] if candidate.tokens not in known]
+        if others and model.ranking(others[0]) > model.ranking(translation):
+            doubt = max(_doubt(model, phones, translation, candidate) for candidate in others)
+            probability = _probability(model, candidates[word]) if others[0] is candidates[word][0] else None
+            found.append(Doubt(word, phones, others[0].tokens, doubt, probability))
     return found
 
 
