@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -53,8 +54,11 @@ PAGES = {
 }
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("name", PAGES)
+# A page with many words has the colours of one with few, and scrolls where it is narrow.
+CASES = [case for case in product(PAGES, ["light", "dark"]) if case != ("many", "light")]
+
+
+@pytest.mark.parametrize(("name", "theme"), CASES)
 def test_a_page_has_no_serious_fault(opened: Any, accessible: Any, name: str, theme: str) -> None:
     accessible(opened(PAGES[name](), theme=theme, width=400 if theme == "dark" else 1400))
 
