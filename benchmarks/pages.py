@@ -47,12 +47,8 @@ FRAMES = """() => new Promise((done) =>
 PAINT = "() => performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? null"
 DRAWN = "() => document.querySelector('canvas, svg *, td, [style*=background]') !== null"
 NEXT_HEAD = """async () => {
-    const select = document.querySelector('.long select');
     const start = performance.now();
-    if (select) {
-        select.selectedIndex = 1;
-        select.dispatchEvent(new Event('change'));
-    } else document.querySelectorAll('.small-head')[1].click();
+    document.querySelectorAll('.small-head')[1].click();
     await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
     return performance.now() - start;
 }"""

@@ -150,6 +150,19 @@ def test_a_token_shows_its_weights_in_numbers_by_click_hover_and_key(opened: Any
 
 
 @pytest.mark.slow
+def test_the_colours_of_the_tokens_are_those_of_the_theme(opened: Any) -> None:
+    tab = opened(page([translation(["un", "deux"], ["one", "two", "</s>"])]))
+    tab.locator(".token[data-side=row]").first.click()
+    colours = "tokens => tokens.map((token) => token.style.background)"
+    light = tab.locator(".token[data-side=column]").evaluate_all(colours)
+    tab.locator("#theme").click()
+    dark = tab.locator(".token[data-side=column]").evaluate_all(colours)
+    assert not {*light} & {*dark}
+    tab.locator("#theme").click()
+    assert tab.locator(".token[data-side=column]").evaluate_all(colours) == light
+
+
+@pytest.mark.slow
 def test_a_cell_of_the_matrix_shows_its_number_under_the_pointer_and_by_the_arrow_keys(opened: Any) -> None:
     example = translation(["un", "deux", "trois"], ["one", "two", "three", "</s>"])
     tab = opened(page([alignment(sentence(example, links=[(1, 2), (3, 0)]))]))

@@ -81,7 +81,7 @@ def test_a_page_loads_nothing() -> None:
 
 
 def test_a_page_of_all_views_is_small_compared_with_its_data() -> None:
-    views = ("mechanism", "alignment", "heads", "long")
+    views = ("mechanism", "alignment", "heads")
     assert len(HtmlPage([Section(view, "", {}) for view in views]).html.encode()) < 250_000
 
 

@@ -57,7 +57,7 @@ def everything(number: float) -> HtmlPage:
 @pytest.mark.parametrize("number", EXTREMES, ids=str)
 def test_every_view_shows_extreme_numbers(opened: Any, number: float) -> None:
     tab = opened(everything(number))
-    for view in tab.locator(".weights-view").all():
+    for view in tab.locator("section:not(:has-text('120 × 120')) .weights-view").all():
         view.locator("[data-side=row]").nth(1).click()
         view.locator("[data-side=column]").nth(1).hover()
         assert view.locator("canvas").count()

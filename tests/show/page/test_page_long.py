@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 import subprocess
 import sys
 import textwrap
@@ -97,18 +98,21 @@ def test_labels_that_do_not_fit_are_an_error_with_both_numbers() -> None:
 def test_a_page_of_more_weights_than_are_computed_at_once_has_summaries() -> None:
     queries, keys = inputs((), 2049, 2048)
     (section,) = page(queries, keys, keys).sections
-    assert section.view == "long"
+    assert section.view == "heads"
+    assert section.data["groups"][0]["blocks"] == [5, 4]
     with pytest.raises(ValueError, match='a page of more than 4,194,304 weights needs normalize="softmax"'):
         page(queries, keys, keys, normalize="sparsemax")
 
 
 def test_heads_share_the_room_of_a_page() -> None:
     """Two numbers of each block, 2^20 at most."""
-    data = long_section(LongAttention(*inputs((8,), 257, 400))).data
-    numbers = np.frombuffer(base64.b64decode(data["mean"]["base64"]), np.float32)
+    (group,) = long_section(LongAttention(*inputs((8,), 257, 400))).data["groups"]
+    (mean,) = group["importance"]
+    numbers = np.frombuffer(base64.b64decode(mean["numbers"]["base64"]), np.float32)
     assert 2 * numbers.size <= 1 << 20
-    assert data["mean"]["shape"] == [8, 129, 200]
-    assert data["blocks"] == [2, 2]
+    assert mean["numbers"]["shape"] == group["weights"]["shape"] == [1, 8, 129, 200]
+    assert group["blocks"] == [2, 2]
+    assert [group["rows"][k] for k in (0, 127, 128)] == ["1 … 2", "255 … 256", "257"]
 
 
 @pytest.mark.slow
@@ -143,38 +147,82 @@ def test_twenty_thousand_tokens_take_linear_memory() -> None:
 # ------------------------------------------------------------------------------------------------------ in a browser
 
 
-@pytest.mark.slow
-def test_the_page_shows_the_summaries_and_zooms_by_keys(opened: Any) -> None:
+NUMBER = re.compile(r"\d\.\d+")
+
+
+def numbers_of(line: Any) -> list[str]:
+    """The numbers of a readout, whose names have none with a point."""
+    return NUMBER.findall(line.inner_text())
+
+
+def assert_rounded(shown: list[str], expected: Any) -> None:
+    """Each number is rounded to the digits that it is shown with, at least three."""
+    assert len(shown) == len(expected)
+    for text, number in zip(shown, expected, strict=True):
+        digits = len(text.partition(".")[2])
+        assert digits >= 3
+        assert float(text) == pytest.approx(number, abs=0.51 * 10.0**-digits)
+
+
+@pytest.fixture
+def summarized(opened: Any) -> tuple[Any, np.ndarray]:
+    """A page of two heads in blocks of 2 x 2, and the largest weight of each block (2, 300, 350)."""
     queries, keys = inputs((2,), 600, 700)
-    section = long_section(
-        LongAttention(queries, keys), [f"q{i}" for i in range(600)], ["<b>"] + [f"k{i}" for i in range(699)]
-    )
-    dense = regard.attend(queries, keys, keys).weights
-    tab = opened(page(section))
-    canvas, line = tab.locator(".long-canvas"), tab.locator(".readout")
+    names = [f"q{i}" for i in range(600)], ["<b>"] + [f"k{i}" for i in range(699)]
+    tab = opened(page(long_section(LongAttention(queries, keys), *names)))
+    dense = regard.attend(queries, keys, keys).weights.reshape(2, 300, 2, 350, 2)
+    return tab, dense
+
+
+@pytest.mark.slow
+def test_a_block_has_its_largest_and_its_mean_weight(summarized: Any) -> None:
+    tab, dense = summarized
+    canvas, line = tab.locator(".matrix canvas"), tab.locator(".readout")
     box = canvas.bounding_box()
-    tab.mouse.move(box["x"] + 1.5, box["y"] + 1.5)
-    text = line.inner_text()
-    assert "queries 1–2 q0 … q1" in text
-    assert "keys 1–2 <b> … k0" in text
-    assert f"largest {dense[0, :2, :2].max():.4f}" in text
-    assert f"mean {dense[0, :2, :2].mean():.4f}" in text
-    tab.locator("select").select_option("head 2")
-    assert f"largest {dense[1, :2, :2].max():.4f}" in line.inner_text()
+    tab.mouse.move(box["x"] + 0.5, box["y"] + 0.5)
+    assert line.inner_text().startswith("q0 … q1 → <b> … k0 ")
+    assert_rounded(numbers_of(line), [dense[0, 0, :, 0].max(), dense[0, 0, :, 0].mean()])
+    assert "Each cell is the largest weight of 2 × 2." in tab.locator(".note").inner_text()
+    tab.locator(".small-head").nth(1).click()
+    tab.get_by_role("radio", name="mean").click()
+    tab.keyboard.press("Tab")
     canvas.focus()
-    for key in ("+", "+", "ArrowLeft", "ArrowUp", "Enter"):
+    for key in ("ArrowRight", "ArrowDown", "ArrowRight", "Enter"):
         tab.keyboard.press(key)
-    position = [int(length * (0.5 - 0.025)) for length in (600, 700)]
-    rows, columns = (slice(k // 2 * 2, k // 2 * 2 + 2) for k in position)
-    assert f"largest {dense[1, rows, columns].max():.4f}" in line.inner_text()
-    blocks_of_row = dense[1, rows].max(axis=0).reshape(-1, 2).max(axis=1)
-    best = sorted(blocks_of_row, reverse=True)[:6]
-    assert tab.locator(".long-best b").all_text_contents() == [f"{weight:.4f}" for weight in best]
-    rows, columns = (tab.locator(f".ticks.{side} span").all_text_contents() for side in ("rows", "columns"))
-    # A quarter of each side is in view, from 3/8 - 1/40 of it.
-    assert [rows[0], rows[-1]] == ["211", "360"]
-    assert [columns[0], columns[-1]] == ["246", "420"]
-    tab.keyboard.press("0")
-    tab.locator("button", has_text="mean").click()
-    tab.locator("button", has_text="linear").click()
-    assert tab.locator("button[aria-checked=true]").all_text_contents() == ["mean", "linear"]
+    assert line.inner_text().startswith("q2 … q3 → k3 … k4 ")
+    assert_rounded(numbers_of(line), [dense[1, 1, :, 2].mean(), dense[1, 1, :, 2].max()])
+
+
+@pytest.mark.slow
+def test_a_picked_row_has_its_largest_blocks(summarized: Any) -> None:
+    tab, dense = summarized
+    tab.locator(".token[data-side=row]").nth(7).click()
+    best = sorted(dense[0, 7].max(axis=(0, 2)), reverse=True)[:5]
+    assert_rounded(numbers_of(tab.locator(".readout")), best)
+
+
+@pytest.mark.slow
+def test_blocks_are_enlarged_and_their_colours_stand_for_decades(summarized: Any) -> None:
+    tab, dense = summarized
+    box, canvas, scale = (tab.locator(part) for part in (".matrix", ".matrix canvas", ".colour-scale"))
+    overflow = "box => box.scrollWidth > box.clientWidth && box.scrollHeight > box.clientHeight"
+    assert not box.evaluate(overflow)
+    canvas.focus()
+    tab.keyboard.press("+")
+    assert box.evaluate(overflow)
+    tab.keyboard.press("-")
+    low, high = map(float, scale.inner_text().split())
+    assert high == pytest.approx(dense[0].max(), abs=1e-3)
+    assert low == pytest.approx(high / 1e4, abs=1e-3)
+    before = [
+        part.evaluate("canvas => canvas.toDataURL()")
+        for part in (canvas, tab.locator(".small-head canvas").first)
+    ]
+    tab.get_by_role("radio", name="linear").click()
+    assert scale.inner_text().split()[0] == "0"
+    after = [
+        part.evaluate("canvas => canvas.toDataURL()")
+        for part in (canvas, tab.locator(".small-head canvas").first)
+    ]
+    assert before[0] != after[0]
+    assert before[1] != after[1]

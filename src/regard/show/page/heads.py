@@ -18,6 +18,7 @@ __all__ = [
     "AllHeads",
     "HeadMeasures",
     "Layer",
+    "block_labels",
     "group",
     "heads",
     "measures",
@@ -140,9 +141,9 @@ def group(
     return {
         "name": readable(name),
         "layers": labels(_numbers(len(array)) if layers is None else layers, len(array), "layer"),
-        "rows": labels(_numbers(n) if rows is None else rows, n, "query"),
-        "columns": labels(_numbers(m) if columns is None else columns, m, "key"),
-        "block": block,
+        "rows": block_labels(rows, n, "query", block),
+        "columns": block_labels(columns, m, "key", block),
+        "blocks": [block, block],
         "weights": packed(_rounded(drawn)),
         "step": _STEP if drawn.size > _EXACT else 1,
         "measures": {key: value.tolist() for key, value in measures(array)._asdict().items()}
@@ -150,6 +151,13 @@ def group(
         "importance": parts,
         "warnings": weight_faults(array),
     }
+
+
+def block_labels(names: Sequence[str] | None, count: int, noun: str, size: int) -> list[str]:
+    """Return a label for each block of so many tokens: its first and its last, by default their numbers."""
+    each = labels(_numbers(count) if names is None else names, count, noun)
+    ends = ((start, min(start + size, count) - 1) for start in range(0, count, size))
+    return [each[first] if first == last else f"{each[first]} … {each[last]}" for first, last in ends]
 
 
 def _importance(weights: Array, needed: dict[str, Array], block: int) -> list[dict[str, Any]]:

@@ -6,7 +6,7 @@ With the log-sum-exp of a row, its weights in a block of keys follow from the lo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +22,8 @@ from regard.context import define_logits
 from regard.mask import MaskLike
 from regard.position import BiasLike, BiasObject
 from regard.scores import ScoreLike
-from regard.show.page.section import Section, labels, packed
+from regard.show.page.heads import block_labels, heads
+from regard.show.page.section import Section, packed
 
 __all__ = ["LongAttention", "BlockSummary", "long_section"]
 
@@ -164,17 +165,21 @@ def long_section(
     *,
     title: str = "Long attention",
 ) -> Section:
-    """Show long attention: summaries of it, from all of it down to blocks of a few tokens."""
+    """Show long attention as heads, whose weights are the largest of blocks, beside the mean of each block."""
     side = max(1, min(_SIDE, int((_NUMBERS / (2 * attention.heads)) ** 0.5)))
     summaries = [attention.summary(head, side) for head in range(attention.heads)]
-    data = {
-        "queries": attention.n,
-        "keys": attention.m,
-        "blocks": [_Blocks.of(length, side).size for length in (attention.n, attention.m)],
-        "maximum": packed(np.stack([summary.maximum for summary in summaries])),
-        "mean": packed(np.stack([summary.mean for summary in summaries])),
-        "query_labels": None if query_labels is None else labels(query_labels, attention.n, "query"),
-        "key_labels": None if key_labels is None else labels(key_labels, attention.m, "key"),
+    down, across = (_Blocks.of(length, side).size for length in (attention.n, attention.m))
+    maximum, mean = (packed(np.stack(parts)[None]) for parts in zip(*summaries, strict=True))
+    group = {
+        "name": f"{attention.n:,} × {attention.m:,}",
+        "layers": ["1"],
+        "rows": block_labels(query_labels, attention.n, "query", down),
+        "columns": block_labels(key_labels, attention.m, "key", across),
+        "blocks": [down, across],
+        "weights": maximum,
+        "step": 1,
+        "measures": {},
+        "importance": [{"name": "mean", "of": "the mean weight of each block", "numbers": mean}],
+        "warnings": [],
     }
-    text = f"{attention.n:,} queries, {attention.m:,} keys"
-    return Section("long", title, data, attention.faults(), text)
+    return replace(heads([group], title=title), warnings=attention.faults())

@@ -46,7 +46,7 @@ PARTS = (
     Part("multihead", ("multihead",), ("multihead",), ("computing",)),
     Part("plot", ("plot",), ("plot",), ("computing",)),
     Part("why", ("why",), ("why",), ("computing", "plot")),
-    Part("learning", ("learning",), needs=("computing", "plot")),
+    Part("learning", ("learning",), needs=("computing", "plot", "shares")),
     Part("block", ("block",), ("block",), ("computing",)),
     Part("chapter", ("chapter",), ("chapter",)),
     Part("sheet", ("classroom",), ("classroom",), ("computing", "mechanism", "chapter")),
@@ -56,7 +56,6 @@ PARTS = (
     Part("letters", ("models/letters",), needs=("computing", "shares")),
     Part("alignment", ("alignment",), ("alignment",), ("weights",)),
     Part("heads", ("heads",), ("heads",), ("weights",)),
-    Part("long", ("long",), ("long",), ("weights",)),
 )
 
 

@@ -5,74 +5,55 @@ const SCORED =
   "The number is the score by which hypotheses are ranked: by default the mean log-probability of a token. 0 is certain.";
 
 regard.view("alignment", (root, data, { section }) => {
-  const first = { sentence: 0, hypothesis: 0, shown: 0 };
-  const view = { state: { ...first } };
-  const chooser = el("div.chooser");
+  const { sentences } = data;
+  const fresh = () => ({ sentence: 0, hypothesis: 0, shown: 0 });
+  const fields = alignmentFields(sentences);
+  const view = regard.kept(section, fresh, fields, () => show(), Object.keys(fields));
   const source = el("p.source");
   const list = el("div.hypotheses", { role: "group", "aria-label": "Hypotheses" });
-  const { noun = data.sentences[0].grid ? "Picture" : "Sentence", scored: unit = SCORED } = data;
-  const scored = el("p.soft", unit);
+  const scored = el("p.soft", data.scored ?? SCORED);
   const stage = el("div.stage");
-  root.append(chooser, source, list, scored, stage);
-  const select = data.sentences.length > 1 ? chooseSentence(chooser, noun, data.sentences, view, () => show()) : null;
+  const select = regard.list(sentenceNames(sentences), 0, (sentence) => view.change({ sentence, hypothesis: 0 }));
+  const noun = data.noun ?? (sentences[0].grid ? "Picture" : "Sentence");
+  const chooser = sentences.length > 1 ? [regard.field(noun, select)] : [];
+  root.append(...chooser, source, list, scored, stage);
   const show = () => {
     const { state } = view;
-    const sentence = data.sentences[state.sentence];
-    if (select) select.selectedIndex = state.sentence;
-    const text = () => [
-      el("b", sentence.name || data.noun || "Source"),
-      " ",
-      bdi(sentence.text || sentence.source.join(" ")),
-    ];
-    put(source, sentence.grid ? sentence.name : text());
+    const sentence = sentences[state.sentence];
+    state.hypothesis = Math.min(state.hypothesis, sentence.hypotheses.length - 1);
+    select.selectedIndex = state.sentence;
+    const name = el("b", sentence.name || data.noun || "Source");
+    put(source, sentence.grid ? sentence.name : [name, " ", bdi(sentence.text || sentence.source.join(" "))]);
     source.hidden = Boolean(sentence.grid) && !sentence.name;
     scored.hidden = sentence.hypotheses[0].score === null;
-    listHypotheses(list, sentence, state, show);
+    listHypotheses(list, sentence, view);
     put(stage, staged(sentence, sentence.hypotheses[state.hypothesis], state));
-    regard.changed();
   };
-  if (!select) chooser.remove();
   show();
-  const hypotheses = data.sentences.flatMap((sentence) => sentence.hypotheses);
-  const most = (of) => Math.max(...of.map(({ length }) => length));
-  const { integer } = regard.CODES;
-  const codes = {
-    sentence: integer(data.sentences.length),
-    hypothesis: integer(most(data.sentences.map((sentence) => sentence.hypotheses))),
-    shown: integer(1 + 2 * most(hypotheses.map(({ importance = [] }) => importance))),
-  };
-  const restored = () => {
-    view.state.hypothesis = Math.min(view.state.hypothesis, data.sentences[view.state.sentence].hypotheses.length - 1);
-    show();
-  };
-  regard.keepFields(section, view, () => ({ ...first }), codes, restored, Object.keys(codes));
 });
 
-function chooseSentence(chooser, noun, sentences, view, show) {
-  const of = ({ grid, hypotheses, text, source }) => (grid ? hypotheses[0].text : text || source.join(" "));
-  const names = sentences.map((sentence, i) => [i + 1, sentence.name, of(sentence)].filter(Boolean).join("  "));
-  const select = regard.list(names, 0, (index) => {
-    Object.assign(view.state, { sentence: index, hypothesis: 0 });
-    show();
-  });
-  chooser.append(...regard.named(noun, select));
-  return select;
+function alignmentFields(sentences) {
+  const { integer } = regard.CODES;
+  const most = (of) => Math.max(...of.map(({ length }) => length));
+  const hypotheses = sentences.map((sentence) => sentence.hypotheses);
+  const shown = 1 + 2 * most(hypotheses.flat().map(({ importance = [] }) => importance));
+  return { sentence: integer(sentences.length), hypothesis: integer(most(hypotheses)), shown: integer(shown) };
 }
 
-function listHypotheses(list, sentence, state, show) {
-  const had = list.contains(document.activeElement);
+function sentenceNames(sentences) {
+  const of = ({ grid, hypotheses, text, source }) => (grid ? hypotheses[0].text : text || source.join(" "));
+  return sentences.map((sentence, i) => [i + 1, sentence.name, of(sentence)].filter(Boolean).join("  "));
+}
+
+function listHypotheses(list, sentence, { state, change }) {
   list.hidden = sentence.hypotheses.length < 2 && !sentence.hypotheses[0].text;
   const buttons = sentence.hypotheses.map(({ text, score }, i) => {
-    const onclick = () => {
-      state.hypothesis = i;
-      show();
-    };
+    const chosen = { "aria-pressed": String(i === state.hypothesis), "data-part": `hypothesis-${i}` };
     const number = score !== null && el("span.score", regard.format(score, 3));
-    return el("button.hypothesis", { "aria-pressed": String(i === state.hypothesis), onclick }, number, bdi(text));
+    return el("button.hypothesis", { ...chosen, onclick: () => change({ hypothesis: i }) }, number, bdi(text));
   });
-  put(list, buttons);
   regard.roving(buttons.map((button) => [button]));
-  if (had) buttons[state.hypothesis].focus();
+  regard.renew(list, buttons);
 }
 
 function staged(sentence, hypothesis, state) {
@@ -112,7 +93,7 @@ function pictureView(sentence, hypothesis, weights, importance, state) {
   const model = {
     grid: sentence.grid,
     picture: sentence.picture && regard.array(sentence.picture),
-    layers: layersOf(weights, importance, cells),
+    layers: layersOf(weights, importance, cells, state).map((make) => make()),
     weights: (k) => model.layer.numbers.subarray(k * cells, (k + 1) * cells),
     shown: -1,
   };
@@ -163,7 +144,7 @@ function strongestCells(token, model, k) {
   const weights = model.weights(k);
   const best = regard.best(weights.length, (cell) => Math.abs(weights[cell]), 3);
   const cellName = (cell) => `row ${Math.floor(cell / model.grid[1]) + 1}, column ${(cell % model.grid[1]) + 1} `;
-  const list = listed(best.map((cell) => [cellName(cell), el("b", weightText(weights[cell]))]));
+  const list = listed(best.map((cell) => [cellName(cell), el("b", regard.weight(weights[cell], digitsFor(weights)))]));
   return [bdi(token), " \u2192 ", list];
 }
 

@@ -119,6 +119,12 @@ const regard = {
     return { shape, data: new types[dtype](bytes.buffer) };
   },
 
+  // The rows of such an array.
+  rows(packed) {
+    const { shape, data } = regard.array(packed);
+    return regard.parts(Array.from(data), shape[1]);
+  },
+
   // A number with a fixed number of digits after the point, as Python prints it: exact ties go to the even digit.
   format(number, digits) {
     const x = Number(number);
@@ -174,16 +180,15 @@ const regard = {
     return el("div.intro", parts, about && el("p", about), first && regard.first(first, act));
   },
 
-  // A function that changes parts of view.state, and draws it again.
-  changer: (view, draw) => (part) => {
-    Object.assign(view.state, part);
-    draw();
-    regard.changed();
-  },
-
   // A picture above its title and what exports it.
   figure: (title, svg, of, name = title) =>
     el("figure.card", svg, el("figcaption.soft", title, " ", regard.exports(name, of))),
+
+  // A bar as long as a share of 1.
+  track(share, kind = "") {
+    const width = `${100 * Math.min(1, Math.max(0, share))}%`;
+    return el("span", { class: `track ${kind}`, "aria-hidden": "true" }, el("span.fill", { style: { width } }));
+  },
 
   // A control under its name; `more` are the attributes of both.
   field(name, input, ...more) {
@@ -191,7 +196,7 @@ const regard = {
     return el("div.field", el("label", { for: input.id }, name), el("div.row", input, more));
   },
 
-  // A slider of a range; shown(value) is [its place, its text].
+  // A slider of a range, under its name or in two parts; shown(value) is [its place, its text].
   slider(name, { change, ...range }, shown) {
     const id = regard.unique("slider");
     const input = el("input", { type: "range", id, ...range, oninput: () => change(Number(input.value)) });
@@ -202,7 +207,7 @@ const regard = {
       input.setAttribute("aria-valuetext", text);
       output.textContent = text;
     };
-    return { element: regard.field(name, input, output), set };
+    return { element: name && regard.field(name, input, output), parts: [input, output], set };
   },
 
   // A button that makes all as it was.
@@ -247,7 +252,7 @@ const regard = {
   },
 
   // The colours of a weight under its text, where `top` has the darkest; none for null.
-  tint(element, weight, top) {
+  tint(element, weight, top = 1) {
     const [background, color] = weight === null ? ["", ""] : [regard.colour(weight / top), regard.ink(weight / top)];
     Object.assign(element.style, { background, color });
   },
@@ -357,10 +362,12 @@ const regard = {
     return select;
   },
 
-  // The same after its name.
-  named(name, select) {
-    select.id = regard.unique("list");
-    return [el("label", { for: select.id }, name), select];
+  // A part of a picture that is dragged, with move(event) at each place, or moved by keys, {key: function}.
+  grip(handle, keys, move) {
+    onKeys(handle, keys);
+    on(handle, "pointerdown", (event) => event.button === 0 && handle.setPointerCapture(event.pointerId));
+    on(handle, "pointermove", (event) => handle.hasPointerCapture(event.pointerId) && move(event));
+    return handle;
   },
 
   // A function that acts once before the next frame, however often it is called.

@@ -7,18 +7,15 @@ const TO_CHAPTER = { words: "queries", positions: "heads" };
 const OF_ATTENTION = { encoder: "shares", decoder: "heads", source: "why" };
 const STRIP = { left: 14, wide: 98, apart: 126, tops: [26, 62, 98, 148, 184, 220], low: 26, high: 40 };
 
-const sumOf = (a, b) => a.map((row, i) => row.map((x, j) => x + b[i][j]));
-const rectified = (rows) => rows.map((row) => row.map((x) => Math.max(0, x)));
-
 // What each box makes of all words. Keys and values are made of `memory`, or else of the words themselves; without `feed`
 // the block ends after attention.
 regard.block = ({ words, positions, memory, mask }, matrices, { residual, feed }) => {
   const { query_weight, key_weight, value_weight, output_weight, hidden_weight, hidden_bias, feed_weight } = matrices;
-  const input = positions ? sumOf(words, positions) : words;
+  const input = positions ? summed(words, positions) : words;
   const read = memory ?? input;
   const [queries, keys, values] = [times(input, query_weight), times(read, key_weight), times(read, value_weight)];
   const attention = times(regard.compute({ queries, keys, values, mask }).context, output_weight);
-  const after = (brought, before) => (residual ? sumOf(before, brought) : brought);
+  const after = (brought, before) => (residual ? summed(before, brought) : brought);
   const add = after(attention, input);
   const inside = { words, positions: input, attention, add };
   if (!feed) return { ...inside, last: add };
@@ -52,9 +49,10 @@ const wholeBlock = () => ({ place: "encoder", residual: "on", feed: "on" });
 
 regard.view("block", (root, data, { section }) => {
   const texts = TEXTS.block;
-  const view = { state: wholeBlock() };
-  const change = regard.changer(view, () => fill());
-  const bar = placeBar(view, change, texts);
+  const [onOff, place] = [["on", "off"], Object.keys(texts.places)].map(regard.CODES.choice);
+  const fields = { place, residual: onOff, feed: onOff };
+  const view = regard.kept(section, wholeBlock, fields, () => fill());
+  const bar = placeBar(view, texts);
   const heading = el("p.sentence", { "aria-live": "polite" });
   const told = el("p.soft");
   const picture = stripsPicture(texts);
@@ -70,14 +68,13 @@ regard.view("block", (root, data, { section }) => {
   };
   root.classList.add("mechanism");
   root.append(bar.element, heading, told, el("div.beside", picture.element, table.element));
-  const [onOff, place] = [["on", "off"], Object.keys(texts.places)].map(regard.CODES.choice);
-  regard.keepFields(section, view, wholeBlock, { place, residual: onOff, feed: onOff }, fill);
   fill();
-  return { look: () => change({ place: "language" }) };
+  return { look: () => view.change({ place: "language" }) };
 });
 
 // Where one is, and the parts that can be switched off.
-function placeBar(view, change, texts) {
+function placeBar(view, texts) {
+  const { change } = view;
   const places = regard.choices(texts.place, nameOf(texts.places), view.state.place, (place) => change({ place }));
   const switches = Object.entries(texts.switches).map(([name, text]) => {
     const flip = () => change({ [name]: view.state[name] === "on" ? "off" : "on" });

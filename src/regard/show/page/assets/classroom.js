@@ -55,12 +55,10 @@ const another = (view, part = {}) =>
 
 // A view of a section that is shown alone: {state, change(part)}, drawn by draw().
 function classView(root, name, section, fresh, fields, draw) {
-  const view = { state: fresh() };
-  view.change = regard.changer(view, () => draw(view));
+  const view = regard.kept(section, fresh, fields, draw, Object.keys(fields));
   view.prefix = prefixOf(section);
   root.classList.add("mechanism");
   regard.aside(root, name);
-  regard.keepFields(section, view, fresh, fields, () => draw(view), Object.keys(fields));
   draw(view);
   return view;
 }

@@ -265,8 +265,9 @@ const pictureCanvas = (canvas, [x, y, width, height], pixelated = canvas.width <
     "image-rendering": pixelated && "pixelated",
   });
 
-// A heat map with labels: {title, rows, columns, weight(i, j): a number, null if hidden; top, names: {row, column}}.
-regard.heatPicture = ({ title, rows, columns, weight, top, names }) =>
+// A heat map with labels: {title, rows, columns, weight(i, j): a number, null if hidden; tone(number): its
+// place between the colours; names: {row, column}}.
+regard.heatPicture = ({ title, rows, columns, weight, tone, names }) =>
   pictured(title, () => {
     const [n, m] = [rows.length, columns.length];
     const numbers = n * m <= 400 && m <= 20;
@@ -289,24 +290,24 @@ regard.heatPicture = ({ title, rows, columns, weight, top, names }) =>
       upright(names.row, PADDING + 8, y + (h * n) / 2, { fill: SOFT }),
     ];
     const drawn = n * m > 20_000 ? pixelCells : cells;
-    const heat = drawn({ n, m, weight, top, numbers, x, y, w, h });
+    const heat = drawn({ n, m, weight, tone, numbers, x, y, w, h });
     return [x + w * m + (slanted ? high : 0) + PADDING, y + h * n + PADDING, named, across, down, heat];
   });
 
-function cells({ n, m, weight, top, numbers, x, y, w, h }) {
+function cells({ n, m, weight, tone, numbers, x, y, w, h }) {
   return Array.from({ length: n * m }, (_, k) => {
     const [i, j] = [Math.floor(k / m), k % m];
     const own = weight(i, j);
-    const [fill, ink] = own === null ? [LINE, INK] : [regard.colour(own / top), regard.ink(own / top)];
+    const [fill, ink] = own === null ? [LINE, INK] : [regard.colour, regard.ink].map((of) => of(tone(own)));
     const box = { x: x + j * w, y: y + i * h, width: w, height: h };
     const text = () => pictureText(regard.weight(own, 3), box.x + w / 2, box.y + h / 2 + 4.5, { ...MIDDLE, fill: ink });
     return [el("svg:rect", { ...box, fill, stroke: "#fff", "stroke-width": numbers ? 2 : 0 }), numbers && text()];
   });
 }
 
-function pixelCells({ n, m, weight, top, x, y, w, h }) {
-  const numbers = Float64Array.from({ length: n * m }, (_, k) => weight(Math.floor(k / m), k % m) ?? 0);
-  return pictureCanvas(regard.paint(el("canvas"), numbers, m, n, top), [x, y, w * m, h * n], true);
+function pixelCells({ n, m, weight, tone, x, y, w, h }) {
+  const numbers = Float64Array.from({ length: n * m }, (_, k) => tone(weight(Math.floor(k / m), k % m) ?? 0));
+  return pictureCanvas(regard.paint(el("canvas"), numbers, m, n), [x, y, w * m, h * n], true);
 }
 
 // Canvases beside each other, each above its label: [{canvas, label}, ...].

@@ -148,8 +148,8 @@ function plane(view, turn) {
     );
   };
   const by = (angle, length) => () => turn(state.query[0] + angle, state.query[1] + length);
-  const lengthen = { ArrowUp: by(0, LENGTHEN), ArrowDown: by(0, -LENGTHEN) };
-  onKeys(handle, { ArrowLeft: by(TURN, 0), ArrowRight: by(-TURN, 0), ...lengthen });
+  const turns = { ArrowLeft: by(TURN, 0), ArrowRight: by(-TURN, 0) };
+  const lengthens = { ArrowUp: by(0, LENGTHEN), ArrowDown: by(0, -LENGTHEN) };
   // A pointer moves the tip; a tip near the origin keeps its direction.
   const move = (event) => {
     const box = svg.getBoundingClientRect();
@@ -159,13 +159,7 @@ function plane(view, turn) {
     const length = norm(tip);
     turn(length < 0.05 ? state.query[0] : angleOf(tip), length);
   };
-  on(handle, "pointerdown", (event) => {
-    if (event.button !== 0) return;
-    handle.setPointerCapture(event.pointerId);
-    handle.classList.add("dragged");
-  });
-  on(handle, "pointermove", (event) => handle.hasPointerCapture(event.pointerId) && move(event));
-  on(handle, "pointerup pointercancel", () => handle.classList.remove("dragged"));
+  regard.grip(handle, { ...turns, ...lengthens }, move);
   return { element: svg, set };
 }
 

@@ -5,75 +5,80 @@ const THUMB = 96; // pixels of the longer side of a small picture
 
 regard.view("heads", (root, data, { section }) => {
   const groups = data.groups.map(unpackedGroup);
-  const state = { group: 0, layer: 0, head: 0, key: "", sign: -1, shown: 0 };
+  const fields = groupFields(groups);
+  const view = regard.kept(
+    section,
+    () => freshHead(groups),
+    fields,
+    () => start(),
+    Object.keys(fields),
+  );
   const grid = el("div.head-grid", { role: "group", "aria-label": "All heads" });
   const table = el("div.head-table", { tabindex: "0", role: "region", "aria-label": "Measures of all heads" });
   const large = el("div.head-large");
-  const own = () => groups[state.group];
+  const own = () => groups[view.state.group];
   let show = null;
   const choose = (position) => {
-    Object.assign(state, position);
-    markChosen(root, state);
-    show(state);
+    Object.assign(view.state, position);
+    markChosen(root, view.state);
+    show(view.state);
     regard.changed();
   };
+  const fill = () => fillGrid(grid, own(), view.state, choose);
   const order = () => {
-    fillGrid(grid, own(), state, choose);
-    fillTable(table, own(), state, choose, order);
-    markChosen(root, state);
+    fill();
+    fillTable(table, own(), view.state, choose, order);
+    markChosen(root, view.state);
   };
-  const start = ({ layer, head } = { layer: 0, head: 0 }) => {
-    const [layers, heads] = own().count;
-    const first = { layer: Math.min(layer, layers - 1), head: Math.min(head, heads - 1) };
+  const start = () => {
+    const { state } = view;
+    const [layer, head] = ["layer", "head"].map((axis, k) => Math.min(state[axis], own().count[k] - 1));
+    if (buttons) buttons.set(state.group);
     order();
-    show = largeHead(large, own(), first, state, () => fillGrid(grid, own(), state, choose));
-    choose(first);
-  };
-  const again = (group) => {
-    state.group = group;
-    state.shown = 0;
-    start();
+    show = largeHead(large, own(), { layer, head }, state, fill);
+    choose({ layer, head });
   };
   const names = groups.map(({ name }, k) => [k, bdi(name)]);
-  const buttons = groups.length > 1 && regard.choices("Attention", names, state.group, again);
+  const again = (group) => view.change({ group, layer: 0, head: 0, shown: 0 });
+  const buttons = groups.length > 1 && regard.choices("Attention", names, 0, again);
   const known = new Set(groups.flatMap(measuresOf));
   const meaning = [...known].map((key) => [el("b", `${MEASURES[key].name}: `), `${MEASURES[key].of}. `]);
   const head = "L is the layer, H the head. Each measure is the mean over the queries. ";
-  const picture = (position) => ({ canvas: smallCanvas(own(), position, state), label: headName(own(), position) });
-  const pictures = () => inOrder(own(), state).map(picture);
+  const picture = (position) => ({
+    canvas: smallCanvas(own(), position, view.state),
+    label: headName(own(), position),
+  });
+  const pictures = () => inOrder(own(), view.state).map(picture);
   const exported = regard.exportBar("all heads", () => ({
     svg: () => regard.canvasPicture(own().name, Math.min(8, own().count[1]), 96, pictures),
-    table: () => measureTable(own(), state),
+    table: known.size > 0 && (() => measureTable(own(), view.state)),
     titles: [document.title, own().name, "heads"],
   }));
   if (buttons) root.append(buttons.element);
-  root.append(exported, el("div.heads-top", grid, table), el("p.soft.meaning", head, meaning), large);
-  regard.onTheme(() => fillGrid(grid, own(), state, choose));
+  root.append(
+    exported,
+    el("div.heads-top", grid, table),
+    el("p.soft.meaning", { hidden: !known.size }, head, meaning),
+    large,
+  );
+  regard.onTheme(fill);
   start();
-  keepHead(section, groups, state, () => {
-    if (buttons) buttons.set(state.group);
-    start(state);
-  });
 });
 
-// The group and the head that are looked at.
-function keepHead(section, groups, state, draw) {
-  const { integer } = regard.CODES;
+// The group and the head that are looked at, the order of all, and the layer of weights; of blocks, colours stand for
+// logarithms first.
+function freshHead(groups) {
+  const log = groups.some(({ blocks }) => Math.max(...blocks) > 1) && { log: true };
+  return { group: 0, layer: 0, head: 0, key: "", sign: -1, shown: 0, ...log };
+}
+
+function groupFields(groups) {
+  const { integer, flag } = regard.CODES;
   const most = (axis) => Math.max(...groups.map(({ count }) => count[axis]));
   const layers = 1 + 2 * Math.max(...groups.map(({ importance }) => importance.length));
-  const fields = {
-    group: integer(groups.length),
-    layer: integer(most(0)),
-    head: integer(most(1)),
-    shown: integer(layers),
-  };
-  const view = { state };
-  const restored = () => {
-    view.state = Object.assign(state, view.state);
-    draw();
-  };
-  const fresh = () => ({ ...state, group: 0, layer: 0, head: 0, shown: 0 });
-  regard.keepFields(section, view, fresh, fields, restored, Object.keys(fields));
+  const fields = { group: groups.length, layer: most(0), head: most(1), shown: layers };
+  const codes = Object.entries(fields).map(([name, below]) => [name, integer(below)]);
+  return { ...Object.fromEntries(codes), ...(freshHead(groups).log && { log: flag() }) };
 }
 
 function markChosen(root, { layer, head }) {
@@ -98,25 +103,19 @@ function unpackedGroup(group) {
     for (let i = 0; i < size; i++) weights[i] = stored[i] / group.step;
     return weights;
   };
-  const blocks = (labels) => (group.block === 1 ? labels : spans(labels, group.block));
-  const [rows, columns] = [blocks(group.rows), blocks(group.columns)];
   const parts = unpackedImportance(group.importance);
   // Of one head; what is the same for all heads is there once.
   const importance = ({ layer, head }) =>
     parts.map((part) => {
       const start = ((layer * heads + head) * size) % part.numbers.length;
-      const of = (name) => part[name][layer][head];
+      const of = (name) => part[name]?.[layer][head];
       const [hits, rows, chance] = ["hits", "rows", "chance"].map(of);
       return { ...part, numbers: part.numbers.subarray(start, start + size), hits, rows, chance };
     });
-  return { ...group, count: [layers, heads], n, m, positions, head, rows, columns, importanceOf: importance };
+  return { ...group, count: [layers, heads], n, m, positions, head, importanceOf: importance };
 }
 
 const measuresOf = (group) => Object.keys(MEASURES).filter((key) => group.measures[key]);
-
-// Labels of blocks of tokens: the first and the last.
-const spans = (labels, block) =>
-  regard.parts(labels, block).map((part) => (part.length > 1 ? `${part[0]} \u2026 ${part.at(-1)}` : part[0]));
 
 const measured = (group, key, { layer, head }) => group.measures[key][layer][head];
 
@@ -129,6 +128,7 @@ function inOrder(group, { key, sign }) {
 
 // A table of the measures, whose headings sort it and the small pictures.
 function fillTable(table, group, state, choose, order) {
+  table.hidden = !measuresOf(group).length;
   const sortBy = (key) => {
     state.sign = key && state.key === key ? -state.sign : -1;
     state.key = key;
@@ -138,7 +138,7 @@ function fillTable(table, group, state, choose, order) {
   const headings = ["", ...measuresOf(group)].map((key) => {
     const { name, unit, of } = MEASURES[key] ?? { name: "Head" };
     const direction = state.key !== key ? "none" : !key || state.sign > 0 ? "ascending" : "descending";
-    const button = el("button", { "data-key": key, onclick: () => sortBy(key) }, name, unit && ` (${unit})`);
+    const button = el("button.quiet", { "data-key": key, onclick: () => sortBy(key) }, name, unit && ` (${unit})`);
     regard.tooltip(button, () => of ?? "L: the layer, H: the head in it");
     return el("th", { scope: "col", "aria-sort": direction }, button);
   });
@@ -187,11 +187,17 @@ const measureTable = (group, state) => ({
   numbers: inOrder(group, state).map((at) => measuresOf(group).map((key) => Number(measured(group, key, at)))),
 });
 
-function smallCanvas(group, position, { shown }) {
+function smallCanvas(group, position, state) {
   const { n, m } = group;
-  const { numbers } = layerOf(shown, group.head(position), group.importanceOf(position), m);
+  const layers = layersOf(group.head(position), group.importanceOf(position), m, state);
   const block = Math.max(1, Math.ceil(Math.max(n, m) / THUMB));
-  const canvas = blockPicture(el("canvas", { "aria-hidden": "true" }), numbers, n, m, block);
+  const canvas = blockPicture(
+    el("canvas", { "aria-hidden": "true" }),
+    (layers[state.shown] ?? layers[0])(),
+    n,
+    m,
+    block,
+  );
   canvas.style.setProperty("aspect-ratio", `${canvas.width} / ${canvas.height}`);
   return canvas;
 }
@@ -205,8 +211,10 @@ function largeHead(box, group, first, state, redraw) {
   const view = regard.weightsView(data, { left: "row", warnings: group.warnings, titles, state, redraw });
   const heading = el("h3");
   const list = el("dl.measures");
-  const note = `Each cell is the largest weight of ${group.block} \u00d7 ${group.block}; `;
-  const blocks = group.block > 1 && el("p.note", note, "the measures are those of all weights.");
+  const [down, across] = group.blocks;
+  const measured = measuresOf(group).length > 0 && " The measures are those of all weights.";
+  const blocks =
+    down * across > 1 && el("p.note", `Each cell is the largest weight of ${down} \u00d7 ${across}.`, measured);
   put(box, heading, list, blocks, view.element);
   return (position) => {
     put(heading, bdi(group.name), ` ${longName(group, position)}`);

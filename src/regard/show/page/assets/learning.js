@@ -69,7 +69,11 @@ const untrained = () => ({ start: 48, size: "2", scale: "root", step: 0 });
 
 regard.view("learning", (root, data, { section }) => {
   const texts = TEXTS.learning;
-  const view = { state: untrained(), data };
+  const { integer, choice } = regard.CODES;
+  const [size, scale] = [texts.sizes, texts.scales].map((known) => choice(Object.keys(known)));
+  const fields = { start: integer(MOST_STARTS), size, scale, step: integer(MOST_TRAINED + 1) };
+  const view = regard.kept(section, untrained, fields, () => fill());
+  view.data = data;
   const shares = sharesPicture(data, texts);
   const curve = lossPicture(view, texts);
   const heading = el("p.sentence", { "aria-live": "polite" });
@@ -85,15 +89,11 @@ regard.view("learning", (root, data, { section }) => {
     curve.set(now);
     put(matrices, learnedMatrices(data, stage, texts));
   };
-  const act = training(view, fill);
+  const act = training(view);
   const bar = trainingBar(view, act, texts);
   const pictures = el("div.pictures", shares.element, curve.element);
   root.classList.add("mechanism");
   root.append(bar, heading, pictures, regard.drawer(texts.matrices, matrices));
-  const { integer, choice } = regard.CODES;
-  const [size, scale] = [texts.sizes, texts.scales].map((known) => choice(Object.keys(known)));
-  const fields = { start: integer(MOST_STARTS), size, scale, step: integer(MOST_TRAINED + 1) };
-  regard.keepFields(section, view, untrained, fields, fill);
   fill();
   return { look: act.look };
 });
@@ -108,9 +108,9 @@ function fillStages(view) {
 }
 
 // What a reader can do: train by a step or to the end, and begin anew with something changed.
-function training(view, fill) {
+function training(view) {
   let timer = null;
-  const change = regard.changer(view, fill);
+  const { change } = view;
   const anew = (part) => {
     clearInterval(timer);
     change({ step: 0, ...part });
@@ -144,40 +144,21 @@ function trainingBar(view, { anew, one, run, start }, texts) {
   return el("div.controls", buttons, fields);
 }
 
-// What one word of each sentence gives to all of them: a bar each, that of the right one in colour.
+// What one word of each sentence gives to all of them.
 function sharesPicture({ sentences }, texts) {
-  const [high, line] = [34, 22];
-  const tops = sentences.map(({ labels }, k) => k * (high + line * labels.length));
-  const height = tops.at(-1) + high + line * sentences.at(-1).labels.length;
-  const svg = el("svg:svg.plot", { viewBox: `0 0 ${PLOT.width} ${height}`, role: "img" });
-  const text = (content, x, y, own) => pictureText(content, x, y, { fill: null, "font-size": 12, ...own });
-  const bars = (weights) => (sentence, k) => [
-    text(
-      filled(texts.asks, { word: sentence.labels[sentence.row], sentence: sentence.labels.join(" ") }),
-      0,
-      tops[k] + 18,
-    ),
-    sentence.labels.map((label, j) => {
-      const y = tops[k] + high + line * j;
-      const kind = j === sentence.right ? "share right" : "share";
-      return [
-        text(label, 48, y + 4, { "text-anchor": "end" }),
-        el("svg:rect", { class: kind, x: 54, y: y - 8, width: Math.max(1, 190 * weights[k][j]), height: 16 }),
-        text(regard.percent(weights[k][j]), 60 + 190 * weights[k][j], y + 4),
-      ];
-    }),
-  ];
-  const spoken =
-    (weights) =>
-    ({ labels }, k) =>
-      labels.map((label, j) => `${label} ${regard.percent(weights[k][j])}`);
+  const element = el("div");
+  let groups = [];
   const set = (weights) => {
-    put(svg, sentences.map(bars(weights)));
-    svg.setAttribute("aria-label", `${texts.shares}: ${sentences.flatMap(spoken(weights)).join(", ")}`);
+    groups = sentences.map(({ labels, row, right }, k) => [
+      filled(texts.asks, { word: labels[row], sentence: labels.join(" ") }),
+      labels.map((label, j) => ({ label, share: weights[k][j], kind: j === right ? "chosen" : "" })),
+    ]);
+    const drawn = groups.map(([asked, rows]) => [el("p", asked), el("div.shares", shareRows(rows))]);
+    put(element, drawn);
   };
   const names = sentences.map(({ labels }) => labels.join(" "));
-  const of = () => ({ svg: () => svg, titles: [texts.shares, ...names] });
-  return { element: regard.figure(texts.shares, svg, of), set };
+  const of = () => ({ svg: () => regard.barsPicture(texts.shares, groups), titles: [texts.shares, ...names] });
+  return { element: regard.figure(texts.shares, element, of), set };
 }
 
 // The loss at each step, down to the present one.

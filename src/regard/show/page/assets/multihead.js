@@ -13,7 +13,7 @@ regard.sinusoidal = (n, d) =>
 // As regard.nn.multi_head_attention; `heads` have the columns of the projections.
 regard.multiHead = ({ words, heads, output_weight, positions, mask }) => {
   const added = positions === "sinusoidal" ? regard.sinusoidal(words.length, words[0].length) : null;
-  const input = added ? words.map((row, i) => row.map((x, j) => x + added[i][j])) : words;
+  const input = added ? summed(words, added) : words;
   const turned = positions === "rotary" ? regard.rotary : (rows) => rows;
   const results = heads.map(({ query_weight, key_weight, value_weight }) =>
     regard.compute({

@@ -41,6 +41,18 @@ regard.keepFields = (section, view, fresh, fields, draw, passing = []) => {
   });
 };
 
+// A view {state, change(part)} with such a state.
+regard.kept = (section, fresh, fields, draw, passing) => {
+  const view = { state: fresh() };
+  view.change = (part) => {
+    Object.assign(view.state, part);
+    draw(view);
+    regard.changed();
+  };
+  regard.keepFields(section, view, fresh, fields, () => draw(view), passing);
+  return view;
+};
+
 const present = () => Object.assign({}, ...keepers.map(({ get }) => get()));
 
 const all = (part) => keepers.flatMap((keeper) => keeper[part]);

@@ -6,6 +6,7 @@ const NOTHING = { row: null, column: null };
 const LEVELS = 16; // strengths of lines: those of a level are one path, which is far faster than a path each
 const FAINTEST = 0.03; // of the number of the darkest colour: weaker lines are not drawn
 const MOST_LINES = 3000; // at once: more are a surface to the eye, and stop a browser
+const DECADES = 4; // of weights below the largest, where colours stand for logarithms
 const GOLDEN = (Math.sqrt(5) - 1) / 2;
 const ROW = 28; // pixels of a token's line, as in weights.css
 
@@ -33,29 +34,34 @@ regard.selection = () => {
   };
 };
 
-// Layer k of weights: 0 are they themselves, 1 an importance {name, numbers, hits, rows, chance}, 2 what differs from it, and
-// so on for others. The darkest colour stands for the largest number; of shares, at least for some times uniform ones.
-function layerOf(k, weights, importance, m) {
+// Functions that make the layers of weights (n, m): they themselves, each importance {name, numbers, hits, rows, chance}, and
+// what differs from it where rows were counted. state.log says whether colours stand for logarithms.
+function layersOf(weights, importance, m, state) {
   const { weights: text, difference, importance: other, ...known } = TEXTS.layers;
-  const part = importance[Math.max(0, (k - 1) >> 1)] ?? { name: "" };
-  const layer = { ...(Object.hasOwn(known, part.name) ? known[part.name] : other), ...part };
-  if (k === 0) Object.assign(layer, text, { name: "weights", numbers: weights });
-  else if (k % 2 === 0) {
-    const numbers = differences(weights, part.numbers, m);
-    Object.assign(layer, difference, { name: `weights \u2212 ${part.name}`, numbers });
-  }
-  const signed = layer.numbers.some((x) => x < 0);
-  const sizes = signed ? layer.numbers.map(Math.abs) : layer.numbers;
-  return {
-    ...layer,
-    title: k ? layer.name : "",
-    signed,
-    scale: k % 2 ? regard.largest(sizes) : regard.darkest(sizes, m),
-  };
+  const made = (numbers, darkest, layer) => () => layerOf(numbers(), darkest, layer, state);
+  const shares = (sizes) => regard.darkest(sizes, m);
+  const all = importance.map((part) => {
+    const layer = { ...(Object.hasOwn(known, part.name) ? known[part.name] : other), ...part, title: part.name };
+    const name = `weights \u2212 ${part.name}`;
+    return { ...part, layer, differing: { ...layer, ...difference, name, title: name } };
+  });
+  const beside = all.map(({ numbers, rows, layer, differing }) => [
+    made(() => numbers, regard.largest, layer),
+    rows !== undefined && made(() => differences(weights, numbers, m), shares, differing),
+  ]);
+  const first = made(() => weights, shares, { ...all[0]?.layer, ...text, name: "weights", title: "" });
+  return [first, ...beside.flat()].filter(Boolean);
 }
 
-const layersOf = (weights, importance, m) =>
-  Array.from({ length: 1 + 2 * importance.length }, (_, k) => layerOf(k, weights, importance, m));
+// The darkest colour stands for the largest number; of shares, at least for some times uniform ones. tone(number) is what a
+// number is to the eye, from -1 to 1: its share of that, or how many decades it lies below.
+function layerOf(numbers, darkest, layer, state) {
+  const signed = numbers.some((x) => x < 0);
+  const scale = darkest(signed ? numbers.map(Math.abs) : numbers);
+  const below = (x) => Math.max(0.02, 1 + Math.log10(x / scale) / DECADES);
+  const tone = (x) => (!state.log ? x / scale : x ? Math.sign(x) * below(Math.abs(x)) : 0);
+  return { ...layer, numbers, signed, scale, tone };
+}
 
 // Of each row, the shares of the weights less those of the importance, where that is known.
 function differences(weights, importance, m) {
@@ -76,10 +82,14 @@ function differences(weights, importance, m) {
 
 const unpackedImportance = (parts = []) => parts.map((part) => ({ ...part, numbers: regard.array(part.numbers).data }));
 
+const LOG = [
+  [true, "logarithmic"],
+  [false, "linear"],
+];
 const BLUE = { more: "blue", less: "orange" }; // numbers above and below 0
 
-// The choice of a layer, what it shows, and how often the weights agree with an importance. `unit` has the nouns of the
-// view, and the colours of numbers above and below 0.
+// The choice of a layer and of its colours, what it shows, and how often the weights agree with an importance. `unit` has the
+// nouns of the view, and the colours of numbers above and below 0.
 function layerBar(model, state, unit, redraw) {
   const [sentence, note] = [el("p.agreement"), el("p.soft")];
   const refresh = () => {
@@ -89,15 +99,18 @@ function layerBar(model, state, unit, redraw) {
     put(note, el("b", name), ": ", regard.rich(of, unit), ".");
     sentence.hidden = !rows;
   };
-  const choose = (k) => {
-    state.shown = k;
-    redraw();
-    regard.changed();
+  const choice = (name, options, part) => {
+    const choose = (value) => {
+      state[part] = value;
+      redraw();
+      regard.changed();
+    };
+    return regard.choices(name, options, state[part], choose).element;
   };
   const names = model.layers.map(({ name }, k) => [k, name]);
-  const element =
-    names.length > 1 && el("div.layers", sentence, regard.choices("Layer", names, state.shown, choose).element, note);
-  return { element, refresh };
+  const layers = names.length > 1 && choice("Layer", names, "shown");
+  const colours = Object.hasOwn(state, "log") && choice("Colours", LOG, "log");
+  return { element: (layers || colours) && el("div.layers", sentence, el("div.row", layers, colours), note), refresh };
 }
 
 // The readout, the lines and the matrix of one array; `update` shows others of the same tokens. `left` is the side that
@@ -112,7 +125,8 @@ regard.weightsView = (data, options) => {
   };
   const linked = new Set(links.map(([column, row]) => row * m + column));
   const model = { rows, columns, links, left, names, at, linked, selection: regard.selection() };
-  model.layers = layersOf(weights, importance, m);
+  const layers = (...numbers) => layersOf(...numbers, m, state).map((make) => make());
+  model.layers = layers(weights, importance);
   model.titles = () => [...titles(), model.layer.title];
   model.title = () => model.titles().slice(1).filter(Boolean).join(": ");
   const show = () => {
@@ -121,7 +135,14 @@ regard.weightsView = (data, options) => {
     parts.forEach((part) => part.refresh());
   };
   const bar = layerBar(model, state, names, () => [show, redraw].forEach((act) => act()));
-  const parts = [bar, readout(model), pairs(model), canvasMatrix(model), colourScale(model), exportedMatrix(model)];
+  const parts = [
+    bar,
+    readout(model),
+    pairs(model),
+    canvasMatrix(model),
+    colourScale(model, state),
+    exportedMatrix(model),
+  ];
   const [choice, line, lines, cells, scale, exported] = parts.map((part) => part.element);
   const leftSide = el("div", exportedLines(model), lines);
   const duo = el("div.beside.duo", leftSide, el("div", exported, cells, scale));
@@ -129,25 +150,25 @@ regard.weightsView = (data, options) => {
   show();
   const layout = () => parts.forEach((part) => part.layout?.());
   new ResizeObserver(layout).observe(element);
-  on(window, "beforeprint afterprint", layout);
+  regard.onTheme(() => parts.forEach((part) => part.retint?.())); // of print, too
   // Other weights of the same tokens: elements stay, and so does the selection.
   const update = (numbers, needed) => {
-    model.layers = layersOf(numbers, needed, m);
+    model.layers = layers(numbers, needed);
     show();
   };
   return { element, update };
 };
 
 // The colours and the numbers that they stand for.
-function colourScale(model) {
+function colourScale(model, state) {
   const element = el("p.colour-scale");
   const refresh = () => {
     const { scale, signed } = model.layer;
-    const [low, high] = [signed ? -scale : 0, scale].map((x) => regard.format(x, x ? 3 : 0));
+    const least = signed ? -scale : state.log ? scale / 10 ** DECADES : 0;
+    const [low, high] = [least, scale].map((x) => regard.format(x, x ? digitsFor(model.columns) : 0));
     put(element, regard.colourBar(low, high, signed ? -1 : 0));
   };
-  regard.onTheme(refresh);
-  return { element, refresh };
+  return { element, refresh, retint: refresh };
 }
 
 function notWeights(faults) {
@@ -175,7 +196,7 @@ function linesLeft(levels) {
 }
 
 function weightsAt(model, row, column) {
-  const number = (i, j, layer) => el("b", weightText(model.at(i, j, layer)));
+  const number = (i, j, layer) => el("b", numberText(model, i, j, layer));
   if (row !== null && column !== null) {
     const link = model.linked.has(row * model.columns.length + column) ? " \u00b7 a given link" : "";
     const more = model.layers.filter((layer) => layer !== model.layer);
@@ -193,8 +214,12 @@ function weightsAt(model, row, column) {
 // Parts of a readout, apart to the ear, too.
 const listed = (parts) => parts.map((part) => [el("span", part), " "]);
 
-// A weight with three digits, without an exponent.
-const weightText = (weight) => regard.weight(weight, 3);
+// A number of a layer, without an exponent.
+const numberText = (model, row, column, layer = model.layer) =>
+  regard.weight(model.at(row, column, layer), digitsFor(model.columns));
+
+// Three digits after the point, or as many as equal weights of these columns need.
+const digitsFor = ({ length }) => Math.max(3, Math.ceil(Math.log10(length)) + 1);
 
 // -------------------------------------------------------------------------------------------------------- lines
 
@@ -215,14 +240,17 @@ function pairs(model) {
   };
   const later = regard.later(draw);
   box.addEventListener("scroll", later, { passive: true });
+  const mark = (selection) => Object.values(sides).forEach((side) => side.show(selection));
   const show = (selection) => {
-    sides.row.show(selection);
-    sides.column.show(selection);
+    mark(selection);
     later();
   };
+  const retint = () => {
+    mark(model.selection.get());
+    layout();
+  };
   model.selection.onChange(show);
-  regard.onTheme(later);
-  return { element: box, layout, refresh: () => show(model.selection.get()) };
+  return { element: box, layout, retint, refresh: () => show(model.selection.get()) };
 }
 
 // What the mouse or a pen points at, until it leaves; a finger has no such thing.
@@ -246,9 +274,10 @@ function tokens(model, side, alignment) {
       const chosen = selection[side] === index;
       button.toggleAttribute("data-chosen", chosen);
       const shown = of !== null && (selection[side] === null || chosen);
-      const weight = shown ? model.at(...(side === "row" ? [index, of] : [of, index])) : null;
-      values[index].textContent = shown ? weightText(weight) : "";
-      regard.tint(button, weight, model.layer.scale);
+      const pair = side === "row" ? [index, of] : [of, index];
+      const weight = shown ? model.at(...pair) : null;
+      values[index].textContent = shown ? numberText(model, ...pair) : "";
+      regard.tint(button, weight && model.layer.tone(weight));
     });
   };
   // Handlers of the list serve all its tokens: thousands of their own take a moment to make.
@@ -273,9 +302,9 @@ function strongest({ layer: { numbers, scale }, rows, columns }, { row, column }
   const step = column === null ? 1 : m;
   const end = first + step * (row === null ? (column === null ? n * m : n) : column === null ? m : 1);
   const levelOf = (x) => {
-    const size = Math.abs(x);
-    if (!(size >= FAINTEST * scale)) return 0;
-    return 2 * Math.min(LEVELS, Math.max(1, Math.round((LEVELS * size) / scale))) - (x < 0);
+    const size = Math.abs(x) / scale;
+    if (!(size >= FAINTEST)) return 0;
+    return 2 * Math.min(LEVELS, Math.max(1, Math.round(LEVELS * size))) - (x < 0);
   };
   const counts = new Uint32Array(2 * LEVELS + 1);
   for (let k = first; k < end; k += step) counts[levelOf(numbers[k])]++;
@@ -294,53 +323,46 @@ function strongest({ layer: { numbers, scale }, rows, columns }, { row, column }
   return Object.assign(levels, { all: counts.reduce((sum, count) => sum + count, 0) - counts[0] });
 }
 
-const strength = (level) => {
-  const share = Math.ceil(level / 2) / LEVELS;
-  const stroke = level % 2 ? regard.colour(-0.6) : regard.themeColour("--accent");
-  return { opacity: 0.08 + 0.92 * share, width: 0.75 + 3.25 * share, stroke };
+// The path of the line between two tokens, from the left to the right of a picture; y(index) is the middle of a token.
+const linePath = (model, left, right, y) => (row, column) => {
+  const [from, to] = model.left === "row" ? [y(row), y(column)] : [y(column), y(row)];
+  const bend = 0.4 * (right - left);
+  return `M${left} ${from}C${left + bend} ${from} ${right - bend} ${to} ${right} ${to}`;
 };
 
+// Lines by level, and given links, as strokes {d, stroke, opacity, width, dashes}; path(row, column) is that of a line.
+function strokes(levels, links, path) {
+  const colours = [regard.themeColour("--accent"), regard.colour(-0.6)];
+  const lines = levels.map(([rows, columns], level) => {
+    const share = Math.ceil(level / 2) / LEVELS;
+    const look = { stroke: colours[level % 2], opacity: 0.08 + 0.92 * share, width: 0.75 + 3.25 * share, dashes: [] };
+    return { d: rows.map((row, k) => path(row, columns[k])).join(""), ...look };
+  });
+  const linked = links.map(([column, row]) => path(row, column)).join("");
+  const link = { d: linked, stroke: regard.themeColour("--link"), opacity: 1, width: 1.75, dashes: [5, 4] };
+  return [...lines, link].filter(({ d }) => d);
+}
+
+// The lines of what is selected, over all others, which are faint then.
 function drawLines(canvas, box, model) {
   const { clientWidth: width, clientHeight: height } = canvas;
   if (!width || !height) return;
   const context = regard.sharp(canvas, width, height);
-  const { row, column } = model.selection.get();
-  const selected = row !== null || column !== null;
-  const chosen = (i, j) => (row === null || row === i) && (column === null || column === j);
   const y = (index) => index * ROW + ROW / 2 - box.scrollTop;
-  const line = (i, j) => {
-    const [from, to] = model.left === "row" ? [y(i), y(j)] : [y(j), y(i)];
-    if ((from < 0 && to < 0) || (from > height && to > height)) return;
-    context.moveTo(0, from);
-    context.bezierCurveTo(width * 0.4, from, width * 0.6, to, width, to);
-  };
-  context.lineCap = "round";
-  const drawPart = (part, fade) =>
-    part.forEach(([rows, columns], level) => {
-      if (!rows.length) return;
-      const { opacity, width, stroke } = strength(level);
-      Object.assign(context, { globalAlpha: fade * opacity, lineWidth: width, strokeStyle: stroke });
-      context.beginPath();
-      rows.forEach((i, k) => line(i, columns[k]));
-      context.stroke();
+  const path = linePath(model, 0, width, y);
+  const inView = (i, j) => Math.max(y(i), y(j)) >= 0 && Math.min(y(i), y(j)) <= height;
+  const drawPart = (levels, links, fade) =>
+    strokes(levels, links, (i, j) => (inView(i, j) ? path(i, j) : "")).forEach((look) => {
+      Object.assign(context, { globalAlpha: fade * look.opacity, lineWidth: look.width, strokeStyle: look.stroke });
+      context.setLineDash(look.dashes);
+      context.stroke(new Path2D(look.d));
     });
-  drawPart(model.lines, selected ? 0.1 : 1);
-  if (selected) drawPart(strongest(model, { row, column }), 1);
-  drawLinks(context, model, line, selected, chosen);
-}
-
-const LINK = { width: 1.75, dashes: [5, 4] };
-
-function drawLinks(context, model, line, selected, chosen) {
-  context.strokeStyle = regard.themeColour("--link");
-  context.lineWidth = LINK.width;
-  context.setLineDash(LINK.dashes);
-  for (const part of [true, false]) {
-    context.globalAlpha = part || !selected ? 1 : 0.15;
-    context.beginPath();
-    model.links.forEach(([column, row]) => chosen(row, column) === part && line(row, column));
-    context.stroke();
-  }
+  context.lineCap = "round";
+  const { row, column } = model.selection.get();
+  if (row === null && column === null) return drawPart(model.lines, model.links, 1);
+  drawPart(model.lines, model.links, 0.1);
+  const chosen = ([j, i]) => (row === null || row === i) && (column === null || column === j);
+  drawPart(strongest(model, { row, column }), model.links.filter(chosen), 1);
 }
 
 // ------------------------------------------------------------------------------------------------------- matrix
@@ -384,10 +406,13 @@ function canvasMatrix(model) {
     state.pixels = null;
     draw();
   };
-  regard.onTheme(refresh);
+  const retint = () => {
+    state.pixels = null;
+    layout();
+  };
   pointAtCells(state, model);
   moveAmongCells(state, model);
-  return { element: el("div", box, enlarge), layout, refresh };
+  return { element: el("div", box, enlarge), layout, refresh, retint };
 }
 
 // Choose the size of the cells, all of which fit into the view unless they are enlarged, and place the labels beside
@@ -445,7 +470,7 @@ function drawMatrix(state, model) {
   const block = Math.ceil(1 / cell); // cells of a pixel
   if (block !== state.block) state.pixels = null;
   state.block = block;
-  state.pixels ??= blockPicture(el("canvas"), model.layer.numbers, n, m, block, model.layer.scale);
+  state.pixels ??= blockPicture(el("canvas"), model.layer, n, m, block);
   context.imageSmoothingEnabled = false;
   context.drawImage(state.pixels, 0, 0, cell * block * state.pixels.width, cell * block * state.pixels.height);
   if (cell >= LEGIBLE) drawGaps(context, state, n, m);
@@ -454,7 +479,7 @@ function drawMatrix(state, model) {
 }
 
 // The number of the largest size in each block as a pixel, so that thin lines stay visible.
-function blockPicture(canvas, numbers, n, m, block, scale) {
+function blockPicture(canvas, { numbers, tone }, n, m, block) {
   const [h, w] = [Math.ceil(n / block), Math.ceil(m / block)];
   const most = block === 1 ? numbers : new Float32Array(h * w);
   for (let i = 0, k = 0; i < n && block > 1; i++) {
@@ -464,7 +489,7 @@ function blockPicture(canvas, numbers, n, m, block, scale) {
       if (Math.abs(numbers[k]) > Math.abs(most[at])) most[at] = numbers[k];
     }
   }
-  return regard.paint(canvas, most, w, h, scale ?? regard.darkest(most.map(Math.abs), m));
+  return regard.paint(canvas, most.map(tone), w, h);
 }
 
 function drawGaps(context, { cell }, n, m) {
@@ -488,7 +513,7 @@ function writeNumbers(context, model, cell) {
     model.columns.forEach((_, j) => {
       const weight = model.at(i, j);
       if (!(Math.abs(weight) >= 0.005)) return;
-      context.fillStyle = regard.ink(weight / model.layer.scale);
+      context.fillStyle = regard.ink(model.layer.tone(weight));
       context.fillText(regard.format(weight, 2), (j + 0.5) * cell, (i + 0.5) * cell + 0.5, cell - 2);
     }),
   );
@@ -561,7 +586,7 @@ function matrixBar(model) {
   const names = { ...model.names, column: model.names.column.replace(/^./, (x) => x.toUpperCase()) };
   const table = () => ({ rows, columns, numbers: rows.map((_, i) => columns.map((_, j) => model.at(i, j) ?? NaN)) });
   const weight = (i, j) => model.at(i, j);
-  const svg = () => regard.heatPicture({ title: model.title(), rows, columns, weight, top: layer.scale, names });
+  const svg = () => regard.heatPicture({ title: model.title(), rows, columns, weight, tone: layer.tone, names });
   const written = Math.max(rows.length, columns.length) <= MOST_WRITTEN;
   return regard.exportBar(`the ${layer.name}`, () => ({
     svg,
@@ -578,22 +603,13 @@ const linesPicture = (model) =>
     const [left, wide] = sides.map((texts) => 20 + Math.ceil(widest(texts)));
     const right = left + 240;
     const y = (k) => 44 + ROW * (k + 0.5);
-    const path = (row, column) => {
-      const [a, b] = model.left === "row" ? [y(row), y(column)] : [y(column), y(row)];
-      return `M${left} ${a}C${left + 96} ${a} ${left + 144} ${b} ${right} ${b}`;
-    };
-    const drawn = (d, stroke, width, more) =>
-      el("svg:path", { d, fill: "none", stroke, "stroke-width": width, ...more });
-    const linked = regard.themeColour("--link");
-    const lines = model.lines.map(([rows, columns], level) => {
-      const { opacity, width, stroke } = strength(level);
-      const paths = rows.map((row, k) => path(row, columns[k])).join("");
-      return paths && drawn(paths, stroke, width, { "stroke-opacity": opacity, "stroke-linecap": "round" });
+    const lines = strokes(model.lines, model.links, linePath(model, left, right, y)).map((look) => {
+      const dashes = { "stroke-dasharray": look.dashes.join(" ") || null, "stroke-linecap": "round" };
+      const { d, stroke, width, opacity } = look;
+      return el("svg:path", { d, fill: "none", stroke, "stroke-width": width, "stroke-opacity": opacity, ...dashes });
     });
-    const dashes = { "stroke-dasharray": LINK.dashes.join(" ") };
-    const links = model.links.map(([column, row]) => drawn(path(row, column), linked, LINK.width, dashes));
     const side = (texts, x, anchor) =>
       texts.map((text, k) => pictureText(clipped(text), x, y(k) + 4.5, { "text-anchor": anchor }));
     const texts = [side(sides[0], left - 8, "end"), side(sides[1], right + 8, "start")];
-    return [right + wide, y(Math.max(model.rows.length, model.columns.length)), lines, links, texts];
+    return [right + wide, y(Math.max(model.rows.length, model.columns.length)), lines, texts];
   });

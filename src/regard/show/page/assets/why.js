@@ -8,8 +8,10 @@ const [LONGEST_PLOTTED, MOST_BLEU] = [42, 60];
 regard.view("why", (root, { rows }, { section }) => {
   const texts = TEXTS.why;
   const words = texts.sentence.split(" ");
-  const view = { state: freshWhy() };
-  const change = regard.changer(view, () => fill());
+  const { integer, flag } = regard.CODES;
+  const fields = { length: integer(MOST_WORDS + 1), back: flag() };
+  const view = regard.kept(section, freshWhy, fields, () => fill());
+  const { change } = view;
   const lengths = { min: 1, max: MOST_WORDS, step: 1, change: (length) => change({ length }) };
   const length = regard.slider(texts.length, lengths, (x) => [x, filled(texts.words, { n: x })]);
   const back = el("button", { onclick: () => change({ back: !view.state.back }) }, texts.back);
@@ -35,8 +37,6 @@ regard.view("why", (root, { rows }, { section }) => {
     regard.figure(texts.plot, plot, () => ({ svg: () => plot, table: () => lengthTable(rows) })),
   );
   root.append(heading, el("div.controls", length.element, back), sentence, pictures);
-  const { integer, flag } = regard.CODES;
-  regard.keepFields(section, view, freshWhy, { length: integer(MOST_WORDS + 1), back: flag() }, fill);
   fill();
   return { look: () => change({ length: MOST_WORDS, back: false }) };
 });

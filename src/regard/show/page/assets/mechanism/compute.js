@@ -8,6 +8,8 @@ const times = (rows, matrix) => {
   const all = columns(matrix);
   return rows.map((row) => all.map((column) => dot(row, column)));
 };
+const summed = (a, b) => a.map((row, i) => row.map((x, j) => x + b[i][j]));
+const rectified = (rows) => rows.map((row) => row.map((x) => Math.max(0, x)));
 const total = (numbers) => numbers.reduce((sum, x) => sum + x, 0);
 const largest = (row) => row.reduce((most, x) => Math.max(most, x), -Infinity); // NaN if there is one
 

@@ -114,16 +114,12 @@ function grip(svg, move, by, places) {
     el("svg:circle", { r: 7 }),
   );
   const steps = { ArrowRight: by(1), ArrowUp: by(1), ArrowLeft: by(-1), ArrowDown: by(-1) };
-  onKeys(circle, { ...steps, PageUp: by(10), PageDown: by(-10) });
-  on(circle, "pointerdown", (event) => event.button === 0 && circle.setPointerCapture(event.pointerId));
-  on(circle, "pointermove", ({ clientX, pointerId }) => {
-    if (!circle.hasPointerCapture(pointerId)) return;
+  return regard.grip(circle, { ...steps, PageUp: by(10), PageDown: by(-10) }, ({ clientX }) => {
     const { at, range } = places();
     const [left, right] = at.track;
     const x = ((clientX - svg.getBoundingClientRect().left) * at.width) / svg.clientWidth;
     move(range * Math.min(1, Math.max(-1, (2 * (x - left)) / (right - left) - 1)));
   });
-  return circle;
 }
 
 const laneY = (at, i) => at.head + at.lane * i + (at.flow ? at.lane / 2 : 44);

@@ -115,7 +115,8 @@ function heat({ rowLabels, columnLabels, pick, names = NAMES.general, ...rest })
   const axes = { row: TEXTS.computing.axes[names.kind], column: TEXTS.computing.axes[names.of] };
   const picture = (weights) => {
     const top = regard.darkest(weights.flat(), columnLabels.length);
-    return regard.heatPicture({ title: rest.title, ...labels, weight: (i, j) => weights[i][j], top, names: axes });
+    const [weight, tone] = [(i, j) => weights[i][j], (x) => x / top];
+    return regard.heatPicture({ title: rest.title, ...labels, weight, tone, names: axes });
   };
   return matrix({ ...rest, rowLabels, columnLabels, kind, cell, skip: [], picture });
 }

@@ -39,8 +39,7 @@ regard.view("mechanism", (root, data, { section, inside = false }) => {
 
 // The steps of a trained decoder: the queries are its states times their weight, or are given with them.
 function unpacked({ packed, ...data }) {
-  const rows = ({ shape, data }) => regard.parts(Array.from(data), shape[1]);
-  const parts = Object.fromEntries(Object.entries(packed).map(([name, array]) => [name, rows(regard.array(array))]));
+  const parts = Object.fromEntries(Object.entries(packed).map(([name, array]) => [name, regard.rows(array)]));
   const { states, query_weight: weight, key_weight: ofKeys, value_weight: ofValues, keys, values } = parts;
   const kind = ofKeys ? "head" : weight ? "projected" : parts.queries ? "given" : "plain";
   const queries = weight ? times(states, weight) : (parts.queries ?? states);

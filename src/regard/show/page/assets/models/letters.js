@@ -42,8 +42,7 @@ function predicted(p, read, known, { heads, layers }) {
     const joined = rows.map((_, t) => attentions.flatMap(({ context }) => context[t]));
     rows = summed(rows, product(joined, part("output")));
     const inner = product(rootMeanSquare(rows, part("hidden gain")), part("up"), part("up bias"));
-    const positive = inner.map((row) => row.map((x) => Math.max(x, 0)));
-    rows = summed(rows, product(positive, part("down"), part("down bias")));
+    rows = summed(rows, product(rectified(inner), part("down"), part("down bias")));
   }
   const [last] = rootMeanSquare(rows.slice(-1), p.gain);
   const logit = (k) => last.reduce((sum, x, i) => sum + x * numbers[k * width + i], 0);
@@ -84,8 +83,6 @@ function product(rows, { width, numbers }, bias) {
   });
 }
 
-const summed = (rows, more) => rows.map((row, t) => row.map((x, i) => x + more[t][i]));
-
 // The probabilities of the next letter. At temperature 0 the most probable one gets everything.
 regard.sharpened = (logits, temperature) => {
   const most = largest(logits);
@@ -101,10 +98,17 @@ regard.view("letters", (root, data, { section }) => {
   const texts = TEXTS.letters;
   const model = regard.languageModel(data);
   const freshText = () => ({ text: texts.beginning, temperature: 0.5, head: FIRST_HEAD, letter: null });
-  const view = { state: freshText() };
+  const { integer, number, optional } = regard.CODES;
+  const fields = {
+    text: { write: word, read: unword },
+    temperature: number((x) => x >= 0 && x <= 2),
+    head: integer(model.layers * model.heads),
+    letter: optional(integer(model.length)),
+  };
+  const view = regard.kept(section, freshText, fields, () => fill(), ["letter"]);
+  const { change } = view;
   let [answer, present, timer] = [null, null, 0];
 
-  const change = regard.changer(view, () => fill());
   const type = (text) => change({ text, letter: null });
   const draw = () => {
     const shares = regard.sharpened(answer.logits, view.state.temperature);
@@ -215,14 +219,6 @@ regard.view("letters", (root, data, { section }) => {
     put(told, sentence(visibleLetter(read[from]), seen, line.slice(0, from + 1)));
   };
   regard.onTheme(() => answer && fillLetters());
-  const { integer, number, optional } = regard.CODES;
-  const fields = {
-    text: { write: word, read: unword },
-    temperature: number((x) => x >= 0 && x <= 2),
-    head: integer(names.length),
-    letter: optional(integer(model.length)),
-  };
-  regard.keepFields(section, view, freshText, fields, fill, ["letter"]);
   fill();
   return { look: () => change({ text: texts.asked, letter: null, temperature: 0.5 }) };
 });

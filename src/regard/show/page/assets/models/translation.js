@@ -5,12 +5,17 @@ regard.view("translation", (root, data, { section }) => {
   const texts = TEXTS.translation;
   const style = texts.styles[data.style];
   const { source, target, predicted } = data;
-  const weights = rowsOfPacked(data.weights);
-  const vectors = data.vectors.map(({ name, first, shades }) => ({ name, first, shades: rowsOfPacked(shades) }));
-  const freshWord = () => ({ word: data.row });
-  const view = { state: freshWord() };
-  const change = regard.changer(view, () => fill());
-  const choose = (word) => change({ word });
+  const weights = regard.rows(data.weights);
+  const vectors = data.vectors.map(({ name, first, shades }) => ({ name, first, shades: regard.rows(shades) }));
+  const fields = { word: regard.CODES.integer(target.length) };
+  const view = regard.kept(
+    section,
+    () => ({ word: data.row }),
+    fields,
+    () => fill(),
+    ["word"],
+  );
+  const choose = (word) => view.change({ word });
 
   const words = regard.choices(
     texts.written,
@@ -71,15 +76,9 @@ regard.view("translation", (root, data, { section }) => {
     );
   };
   regard.onTheme(fill);
-  regard.keepFields(section, view, freshWord, { word: regard.CODES.integer(target.length) }, fill, ["word"]);
   fill();
   return { look: () => choose(data.row) };
 });
-
-const rowsOfPacked = (array) => {
-  const { shape, data } = regard.array(array);
-  return regard.parts(Array.from(data), shape[1]);
-};
 
 // A vector at its true size: a cell for each number, darker the further it is from 0, and the first of them as text.
 function strip(name, formula, first, shades) {
