@@ -231,20 +231,15 @@ function guessOfWeights(context) {
     check.disabled = all !== 100;
   };
   const rows = key_labels.map((label, j) => {
-    const shown = el("output");
-    const range = { type: "range", min: 0, max: 100, step: TEN, value: draft.weights[j], "aria-label": label };
-    const slider = el("input", range);
-    const show = () => {
-      slider.setAttribute("aria-valuetext", `${slider.value} %`);
-      shown.textContent = `${slider.value} %`;
-    };
-    on(slider, "input", () => {
-      draft.weights[j] = Number(slider.value);
-      show();
+    const change = (share) => {
+      draft.weights[j] = share;
+      set(share);
       count();
-    });
-    show();
-    return el("div.share", bdi(label), slider, shown);
+    };
+    const range = { min: 0, max: 100, step: TEN, "aria-label": label, change };
+    const { parts, set } = regard.slider("", range, (share) => [share, `${share} %`]);
+    set(draft.weights[j]);
+    return el("div.share", bdi(label), parts);
   });
   count();
   return question(2, ASKED.asks.weights, el("div.shares", rows), el("p.row", check, " ", sum));
@@ -261,17 +256,12 @@ function weightsFeedback({ view: { state }, own, result }) {
   const about = (w) => filled(texts.about, { n: TEN * Math.round(TEN * w) });
   const share = (w) => (kind === "weight" ? about(w) : regard.percent(w));
   const rows = weights.map((w, j) => {
-    const yours = [track(own.weights[j], "yours"), el("span", filled(texts.you, { n: own.weights[j] }))];
-    return el("div.share.compared", bdi(state.key_labels[j]), yours, track(100 * w, "true"), el("span", share(w)));
+    const yours = [regard.track(own.weights[j] / 100, "yours"), el("span", filled(texts.you, { n: own.weights[j] }))];
+    return el("div.share.compared", bdi(state.key_labels[j]), yours, regard.track(w), el("span", share(w)));
   });
   const values = { key: bdi(state.key_labels[worst]), share: share(weights[worst]) };
   const text = right ? texts.right : said(off[worst] > 0 ? texts.less : texts.more, values);
   return [feedback(right, text, " ", spread(state.options, own.weights, weights, logits)), el("div.shares", rows)];
-}
-
-function track(percent, kind) {
-  const width = `${Math.max(0, Math.min(100, percent))}%`;
-  return el(`span.track.${kind}`, { "aria-hidden": "true" }, el("i", { style: { width } }));
 }
 
 // Why weights are as even or uneven as they are.

@@ -6,18 +6,8 @@ const END = "</s>";
 // A row for each share {label, share, kind}: its bar, and the share in per cent.
 const shareRows = (rows) =>
   rows.map(({ label, share, kind = "" }) => {
-    const fill = el("span.fill", {
-      "aria-hidden": "true",
-      style: { width: `${100 * Math.min(1, Math.max(0, share))}%` },
-    });
     const name = label === END ? regard.term(label) : bdi(label);
-    return el(
-      "div",
-      { class: `share ${kind}` },
-      name,
-      el("span.track", fill),
-      el("span.percent", regard.percent(share)),
-    );
+    return el("div", { class: `share ${kind}` }, name, regard.track(share), el("span.percent", regard.percent(share)));
   });
 
 const GROUP = { wide: 300, name: 110, bar: 120, top: 52, line: 26 }; // of the bars in a picture
