@@ -54,10 +54,11 @@ _COLUMNS = ("line", "word", "listed", "expected", "doubt", "probability", "infle
 EXAMPLES = """\
 The words are divided into folds, all words of a spelling family into the same one. For each fold a model learns the
 words of the others, and judges those of the fold, which it has never seen. The table has a line for each entry whose
-phones are less probable than others, the most doubtful of each fold first: the line of the dictionary, the word, the
-listed phones, the expected ones, how much more probable others are for each phone that differs, the probability that
-the expected ones are right, and of an entry that differs from all of its own inflections, how many these are: it comes
-earlier. Entries of a spelling family that the same change corrects stand together.
+phones are less probable than others that are not listed, the most doubtful of each fold first: the line of the
+dictionary, the word, the listed phones, the expected ones, how much more probable others are for each phone that
+differs, the probability that the expected ones are right, and of an entry that differs from all of its own
+inflections, how many these are: it comes earlier. Entries of a spelling family that the same change corrects stand
+together.
 
 Ctrl-C stops; the same command goes on. Models and results of the folds are in --work.
 
