@@ -244,7 +244,7 @@ def test_the_weight_minimises_the_edits(
     hypotheses = [hypothesis(w, [x], scoring) for w, x in zip((GOOD_ONE, BAD_ONE), network, strict=True)]
     hypotheses.sort(key=lambda one: -one.score)
     graphones = Counted(logs)
-    graphones.fit_weight([(5, 5)], [hypotheses], [[(6, 6), GOOD_ONE]], scoring)
+    graphones.fit_weight([(5, 5)], [hypotheses], [[(4, 4), GOOD_ONE]], scoring)
     assert graphones.weight == weight
 
 
