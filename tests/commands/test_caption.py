@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import base64
 import io
 import json
@@ -15,9 +16,10 @@ from drawn import captioner, draw, reader_of_labels, text_model
 from errors import refused
 
 from regard.cli import main
-from regard.commands import drawing
+from regard.commands import caption, drawing, translate
 from regard.seq2seq import Seq2Seq
 from regard.seq2seq.decoding.calibration import Calibration
+from regard.seq2seq.decoding.hypothesis import Scoring
 from regard.seq2seq.sources import Images, images
 from regard.seq2seq.sources.text.vocabulary import END
 
@@ -129,6 +131,98 @@ def test_n_best_captions_with_their_scores(capsys: pytest.CaptureFixture[str]) -
     assert scores == sorted(scores, reverse=True)
     message = refused(["caption", CAPTIONER, PICTURES[0], "--n-best", "3", "--beam", "2"], capsys)
     assert message == "--n-best must be at most --beam = 2. Got 3 instead."
+
+
+def options_of(verb: str) -> set[str]:
+    parser = argparse.ArgumentParser()
+    {"caption": caption, "translate": translate}[verb].add_arguments(parser)
+    return {name for action in parser._actions for name in action.option_strings}
+
+
+def test_a_caption_has_the_options_of_a_translation_that_are_not_about_text() -> None:
+    of_tokens = {"--coverage-penalty", "--unknown-words", "--unknown", "--alignment", "--by", "--heads"}
+    assert options_of("translate") - options_of("caption") == {*of_tokens, "--png"}  # a folder of --show
+
+
+SEARCHES: dict[str, dict[str, object]] = {
+    "--repetitions 1": {"repetitions": 1},
+    "--length-penalty 0": {"scoring": Scoring(0.0)},
+}
+
+
+@pytest.mark.parametrize("options", SEARCHES)
+def test_options_of_the_search_reach_the_model(options: str, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["caption", CAPTIONER, PICTURES[0], "--n-best", "5"]
+    rows = [line.split("\t")[1:] for line in printed([*arguments, *options.split()], capsys)]
+    (expected,) = Seq2Seq.load(CAPTIONER).candidates(PICTURES[:1], n_best=5, **SEARCHES[options])  # type: ignore[arg-type]
+    assert rows == [[f"{one.score:.4f}", one.text] for one in expected]
+    assert rows != [line.split("\t")[1:] for line in printed(arguments, capsys)]
+
+
+def test_samples_of_a_picture_depend_on_its_number_and_the_seed_alone(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = ["--sample", "20", "--top-p", "0.9", "--temperature", "2"]
+    lines = printed(["caption", CAPTIONER, *PICTURES[:2], *options], capsys)
+    assert [line.split("\t")[0] for line in lines] == [name for name in PICTURES[:2] for _ in range(20)]
+    assert len({tuple(line.split("\t")[1:]) for line in lines}) > 5
+    typed(monkeypatch, "\n".join(PICTURES[:2]).encode())
+    assert printed(["caption", CAPTIONER, *options], capsys) == lines
+    assert printed(["caption", CAPTIONER, PICTURES[0], *options, "--seed", "2"], capsys) != lines[:20]
+    refused(
+        ["caption", CAPTIONER, "none.png", PICTURES[1], *options],
+        capsys,
+        "".join(f"{x}\n" for x in ["none.png\t\t", *lines[20:]]),
+    )
+    assert refused(["caption", CAPTIONER, PICTURES[0], "--seed", "2"], capsys) == "--seed needs --sample"
+
+
+def test_tokens_of_a_caption_have_their_log_probabilities_and_alternatives(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    scored, *steps, last = printed(
+        ["caption", CAPTIONER, PICTURES[0], "--alternatives", "2", "--scores", "tokens"], capsys
+    )
+    model = Seq2Seq.load(CAPTIONER)
+    (best,) = model.translate(PICTURES[:1])
+    name, score, text, tokens = scored.split("\t")
+    assert (name, score, text, last) == (PICTURES[0], f"{best.score:.4f}", best.text, "")
+    assert best.log_probabilities is not None
+    names = [*best.tokens, "</s>"][: len(best.log_probabilities)]
+    pairs = zip(names, best.log_probabilities, strict=True)
+    assert tokens.split() == [f"{token}={log:.4f}" for token, log in pairs]
+    for step, alternatives in zip(steps, model.alternatives(best, 2, PICTURES[0]), strict=True):
+        assert step.split()[2:] == [
+            word for each in alternatives for word in (each.token, f"{each.probability:.4f}")
+        ]
+
+
+def test_captions_have_calibrated_probabilities(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model, path, file = Seq2Seq.load(CAPTIONER), tmp_path / "calibrated", tmp_path / "captions.jsonl"
+    model.calibration = Calibration(0.0, 1.0, 1.0, 5, 40, -100.0)
+    model.save(path)
+    shares = [model.probability(each) for each in model.candidates(PICTURES)]
+    plain = [line.split("\t") for line in printed(["caption", CAPTIONER, *PICTURES], capsys)]
+    arguments = ["caption", str(path), *PICTURES, "--json", str(file)]
+    lines = printed([*arguments, "--probabilities", "--n-best", "2"], capsys)
+    rows, of_json = (
+        [line.split("\t") for line in lines],
+        [json.loads(x) for x in file.read_text().splitlines()],
+    )
+    assert [row[2] for row in rows if row[2]] == [f"{share:.4f}" for share in shares]
+    assert [record["probability"] for record in of_json if "probability" in record] == shares
+    assert [(row[0], row[3]) for row in rows] == [(record["path"], record["caption"]) for record in of_json]
+    middle = sorted(shares)[1]
+    assert main([*arguments, "--threshold", repr(middle)]) == 0
+    out, err = capsys.readouterr()
+    kept = [share >= middle for share in shares]
+    assert out.splitlines() == [
+        f"{name}\t{text if k else ''}" for (name, text), k in zip(plain, kept, strict=True)
+    ]
+    assert err.startswith("1 of 3 pictures have a lower probability")
+    assert [json.loads(x).get("caption") is not None for x in file.read_text().splitlines()] == kept
+    assert "usual search" in refused([*arguments, "--threshold", "0.5", "--repetitions", "2"], capsys)
+    assert "not calibrated" in refused(["caption", CAPTIONER, PICTURES[0], "--probabilities"], capsys)
 
 
 def test_many_pictures_are_read_in_parts(

@@ -16,8 +16,10 @@ import numpy as np
 from regard import _check, _files
 from regard._arrays import file_of
 from regard.commands import argument_types, drawing
+from regard.commands.answers import Answers, add_answers, check_answers
+from regard.commands.decoding import add_decoding, check_decoding, searching
 from regard.commands.loading import add_ensemble, add_model, load_all, make_picture_folder
-from regard.commands.options import add_beam, beam_sizes, check_outputs, first_given
+from regard.commands.options import check_outputs, first_given
 from regard.commands.pages import PageParts, add_importance, check_page, is_page
 from regard.commands.read_lines import Failed, Failures, read_blocks, results, windows
 from regard.seq2seq.corpus.tables import Record
@@ -34,15 +36,19 @@ NO_CAPTION = "(no caption)"  # is printed where that is empty
 _TOGETHER = 64  # pictures that are read before they are described
 
 EXAMPLES = """\
-One line is printed for each image: its name, a TAB, and the caption. With --n-best there are N lines for each image,
-with the score of the caption between the name and the caption. Pictures of any size are scaled to the size of the
-model. Arrays must have that size. An image that can't be read gets an error on standard error and a line without a
-caption ("error" in --json); the others are described, and the exit status is 2 at the end. Of a picture that is unlike
-those of the training, and of a caption that is less probable than usual, a warning says so ("doubts" in --json).
+One line is printed for each image: its name, a TAB, and the caption. With --n-best and --sample there are N lines for
+each image. Between the name and the caption stand its score (with these and --scores) and the probability that it is
+right (with --probabilities), after it its tokens with their log-probabilities (with --scores tokens). Pictures of any
+size are scaled to the size of the model. Arrays must have that size. An image that can't be read gets an error on
+standard error and a line without a caption ("error" in --json); the others are described, and the exit status is 2 at
+the end. Of a picture that is unlike those of the training, and of a caption that is less probable than usual, a warning
+says so ("doubts" in --json).
 
 examples:
   regard caption runs/mine photo.png
   regard caption runs/mine pictures/*.png --n-best 3 --show shown
+  regard caption runs/mine pictures/*.png --probabilities --threshold 0.5
+  regard caption runs/mine photo.png --sample 5 --top-p 0.9
   ls pictures/*.png | regard caption runs/mine
   regard caption runs/labels measured.npy archive.npz:first     a model that was trained with --source vectors
 """
@@ -64,7 +70,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     argument_types.add_encoding(parser)
     add_ensemble(parser)
-    add_beam(parser, "print the N best captions of each image, with their scores")
+    add_decoding(parser, "captions", "image", of_text=False)
+    add_answers(parser, "caption", "image", "IMAGE")
     _add_outputs(add)
 
 
@@ -90,29 +97,79 @@ def _add_outputs(add: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Describe each image."""
-    (beam, best), number = beam_sizes(args), 0
+    check_decoding(args)
+    check_answers(args)
     model = load_all(args.model, args.ensemble, arrays=True)
     source = model.model.source
     models = [args.model, *args.ensemble]
     inputs = [*models, *map(model_file, models), *(Path(file_of(name)) for name in args.images)]
-    shown, records = _Shown(args, model, source, inputs), list[dict[str, Any]]()
     failures = Failures("caption", source.unit, warned_of="captions that are guesses")
-    search = partial(model.candidates, beam=beam, n_best=best)
-    rows = _named(args.images, shown)
-    read = partial(failures.read, parse=partial(_load, source))
-    for number, (row, example, captions) in enumerate(results(rows, read, search), 1):
-        _print(row.cells[0], captions, with_scores=args.n_best is not None)
-        doubts: tuple[str, ...] = ()
-        if not isinstance(example, Failed) and not isinstance(captions, Failed):
-            shown.add(number, example, captions)
-            if doubts := model.warnings(example, captions):
-                failures.warn(f"{row.cells[0]}: the caption is a guess: {', '.join(doubts)}")
-        records += _records(row.cells[0], captions, doubts) if args.json else []
-    shown.save()
-    if args.json:
-        with _files.replacing(args.json) as file:
-            file.writelines(json.dumps(record).encode() + b"\n" for record in records)
+    output = _Captions(args, model, inputs, failures)
+
+    def load(row: Record) -> tuple[int, Example]:
+        return failures.total, _load(source, row)
+
+    search = searching(model, args, every=output.answers.calibrated)
+    rows, read = _named(args.images, output.shown), partial(failures.read, parse=load)
+    for row, item, captions in results(rows, read, search):
+        output.write(row.cells[0], item, captions)
+    output.save()
     return failures.status()
+
+
+class _Captions:
+    """Prints the captions of images, warns of doubtful ones, and shows and records them."""
+
+    def __init__(
+        self, args: argparse.Namespace, model: Translator, inputs: Sequence[Path], failures: Failures
+    ) -> None:
+        self.model, self.failures, self.json = model, failures, args.json
+        self.searched = args.sample is None
+        self.answers = Answers(model, args, model.model.source.unit)
+        self.shown, self.records = _Shown(args, model, model.model.source, inputs), list[dict[str, Any]]()
+
+    def write(
+        self, name: str, item: tuple[int, Example] | Failed, captions: Sequence[Translation] | Failed
+    ) -> None:
+        """Write the captions of an image, or an empty one for a failure."""
+        probability = None
+        if not isinstance(item, Failed) and not isinstance(captions, Failed):
+            captions, probability = self.answers.kept(item[1], captions)
+        if isinstance(captions, Failed):
+            _print([name, *self.answers.columns(None)])
+            self._record({"path": name, "error": captions.error})
+            return
+        assert not isinstance(item, Failed)  # else the captions are its failure
+        for rank, caption in enumerate(captions):
+            _print([name, *self.answers.columns(caption, None if rank else probability, NO_CAPTION)])
+            self.answers.print_alternatives(caption, item[1])
+        self.shown.add(*item, captions)
+        doubts = self._doubts(name, item[1], captions)
+        further: dict[str, Any] = {"doubts": [*doubts]} if doubts else {}
+        for rank, caption in enumerate(captions):
+            of_best = {} if rank or probability is None else {"probability": probability}
+            self._record(_as_record(name, caption) | of_best | further)
+
+    def _record(self, record: dict[str, Any]) -> None:
+        """Keep a record for --json."""
+        if self.json:
+            self.records.append(record)
+
+    def _doubts(self, name: str, example: Example, captions: Sequence[Translation]) -> tuple[str, ...]:
+        """Return why the best caption may be a guess, with a warning; a sample may be improbable."""
+        unusual = self.model.model.source.out_of_range
+        doubts = self.model.warnings(example, captions) if self.searched else unusual(example)
+        if doubts:
+            self.failures.warn(f"{name}: the caption is a guess: {', '.join(doubts)}")
+        return doubts
+
+    def save(self) -> None:
+        """Write the page and the records, and report what was dropped."""
+        self.answers.threshold.report()
+        self.shown.save()
+        if self.json:
+            with _files.replacing(self.json) as file:
+                file.writelines(json.dumps(record).encode() + b"\n" for record in self.records)
 
 
 class _Shown:
@@ -174,32 +231,13 @@ def _load(source: Source, row: Record) -> Example:
     return source.load(name)
 
 
-def _print(name: str, captions: Sequence[Translation] | Failed, *, with_scores: bool) -> None:
-    if isinstance(captions, Failed):
-        rows = [[name, *([""] if with_scores else []), ""]]
-    else:
-        rows = [
-            [name, *([f"{caption.score:.4f}"] if with_scores else []), caption.text or NO_CAPTION]
-            for caption in captions
-        ]
-    for columns in rows:
-        one_line = [
-            " ".join(re.split(r"[\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]", column)) for column in columns
-        ]
-        # The vocabulary of an untrusted model, and a name, may hold control characters.
-        print("\t".join(map(clean, one_line) if sys.stdout.isatty() else one_line))
+def _print(columns: Sequence[str]) -> None:
+    """Print columns, each on one line; a name may have characters that control a terminal."""
+    one_line = [" ".join(re.split(r"[\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]", column)) for column in columns]
+    print("\t".join(map(clean, one_line) if sys.stdout.isatty() else one_line))
 
 
-def _records(
-    name: str, captions: Sequence[Translation] | Failed, doubts: Sequence[str]
-) -> list[dict[str, Any]]:
-    """Return the captions of an example, or its error, for JSON."""
-    if isinstance(captions, Failed):
-        return [{"path": name, "error": captions.error}]
-    return [_record(name, caption) | ({"doubts": [*doubts]} if doubts else {}) for caption in captions]
-
-
-def _record(name: str, caption: Translation) -> dict[str, Any]:
+def _as_record(name: str, caption: Translation) -> dict[str, Any]:
     """Return a caption and its attended cells, for JSON."""
     record: dict[str, Any] = {"path": name, "caption": caption.text, "score": caption.score}
     record["tokens"] = [token.replace(JOIN, "") for token in caption.tokens]
