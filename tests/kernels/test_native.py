@@ -1000,6 +1000,25 @@ def pointers(monkeypatch: pytest.MonkeyPatch) -> list[Array]:
     return arrays
 
 
+ADDRESSED: dict[str, Callable[[Array], Array]] = {
+    "allocated": lambda x: x,
+    "backwards": lambda x: x[::-1, ::-2],
+    "broadcast": lambda x: np.broadcast_to(x[2:, None], (4, 3, 5)),
+    "without elements": lambda x: x[3:3],
+    "bfloat16": lambda x: x.astype(ml_dtypes.bfloat16)[1:],
+    "one number": lambda x: x[1, 1, ...],
+    "a masked array": lambda x: np.ma.masked_array(x)[1:],
+    "one byte off": lambda x: off(x),
+}
+
+
+@pytest.mark.parametrize("name", ADDRESSED)
+def test_an_address_is_that_of_the_first_number(name: str) -> None:
+    x = ADDRESSED[name](np.arange(30.0).reshape(6, 5))
+    assert isinstance(x, np.ndarray)
+    assert library.address(x) == x.__array_interface__["data"][0]
+
+
 def off(x: Any) -> Array:
     """The same numbers, contiguous and one byte off."""
     moved = strategies.unaligned(np.array(x))
