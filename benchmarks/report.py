@@ -259,7 +259,7 @@ def accuracy() -> list[str]:
     for row in rows("accuracy"):
         least = min(row[name] for name in names)
         lines.append([row["case"], *(bold(figure(row[name]), row[name] == least) for name in names)])
-    return [*table(["largest error", *names], lines), "", source("accuracy")]
+    return [*table(["largest error, median of nine draws", *names], lines), "", source("accuracy")]
 
 
 def sizes_of_packages() -> list[str]:
