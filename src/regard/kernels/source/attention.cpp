@@ -88,10 +88,10 @@ void merge_chunks(const Problem& p, int64_t row, char* shared, Arena arena) {
     write<T>(p, merged, row / p.n, row % p.n);
 }
 
-// Whether lanes are keys and values. Not worth it with few keys.
+// Whether lanes are keys and values. Not worth it with few keys, unless the queries would leave most lanes empty.
 template <class T>
 bool few_queries(const Problem& p) {
-    return p.n <= FEW_QUERIES<T> && p.m >= 64;
+    return p.n <= FEW_QUERIES<T> && p.m >= (p.n <= L<T> / 4 ? 8 * p.n : 64);
 }
 
 template <class T>

@@ -364,17 +364,19 @@ template <class T>
 NOINLINE int64_t transpose_few_rows(const T* in, int64_t stride, int64_t rows, int64_t columns, T* out, int64_t step) {
     using P = Segments<T>;
     typename P::Rows at[P::SEGMENT];
-    I<T> present = {};
+    char present[BYTES] = {};  // a mask, whatever the size of an element
+    memset(present, -1, rows * sizeof(T));
     for (int i = 0; i < P::SEGMENT; i++)
         for (int l = 0; l < P::ROWS; l++)
             at[i][l] = reinterpret_cast<const char*>(in + std::min<int64_t>(l * P::SEGMENT + i, rows - 1) * stride);
-    UNROLL for (int r = 0; r < L<T>; r++) present[r] = r < rows ? -1 : 0;
+    I<float> mask;
+    memcpy(&mask, present, BYTES);
     int64_t c = 0;
     for (; c + P::SEGMENT <= columns; c += P::SEGMENT) {
         typename P::V x[P::SEGMENT];
         UNROLL for (int i = 0; i < P::SEGMENT; i++) x[i] = P::join(at[i], c * int64_t(sizeof(T)));
         P::transpose_square(x);
-        UNROLL for (int i = 0; i < P::SEGMENT; i++) store(out + (c + i) * step, (V<T>)((I<T>)x[i] & present));
+        UNROLL for (int i = 0; i < P::SEGMENT; i++) store(out + (c + i) * step, (V<T>)((I<float>)x[i] & mask));
     }
     return c;
 }
