@@ -100,6 +100,13 @@ def test_widths_are_those_of_the_gaussian() -> None:
     np.testing.assert_allclose(lengths, [10.0, 0.0])
 
 
+def test_a_matrix_of_few_rows_begins_with_the_main_axes() -> None:
+    """Rows along (1, 1): the axis is that direction, with either sign."""
+    x = np.array([[1.0, 1.1], [-2.0, -1.9], [3.0, 3.0]])
+    axis = Gaussian("full", 2, 1).initial(np.log(2.0), x)
+    np.testing.assert_allclose(np.abs(axis), 2 / np.sqrt(2), rtol=0.02)
+
+
 @pytest.mark.parametrize("likelihood", [fitting.of_log_loss, fitting.of_squared_error])
 def test_the_gradient_of_the_objective(likelihood: Any) -> None:
     loss, at = problem("diagonal", 1, prior=False)
