@@ -68,23 +68,23 @@ def spoilt(lexicon: Lexicon, count: int, random: np.random.Generator) -> tuple[L
     return Lexicon(entries), changed
 
 
-def show(name: str, rows: Sequence[Pair], changed: set[Pair], among: int) -> None:
-    """Print how many of the spoilt entries are among the worst rows of a reviewer."""
+def show(name: str, rows: Sequence[Pair], changed: set[Pair], known: set[str], among: int) -> None:
+    """Print how many of the spoilt entries, and of the known words, are among the worst rows of a reviewer."""
     for most in (among // 2, among, 2 * among):
         spoilt = f"{len(changed & {*rows[:most]})} of {len(changed)} spoilt entries"
-        known = len({*KNOWN} & {word for word, _ in rows[:most]})
-        found = f"{spoilt} and {known} of {len(KNOWN)} known words"
+        words = len(known & {word for word, _ in rows[:most]})
+        found = f"{spoilt} and {words} of {len(known)} known words"
         print(f"{name}: {found} are among the worst {most:,} of {len(rows):,}", flush=True)
 
 
-def show_phonebox(words: Path, changed: set[Pair], among: int) -> None:
+def show_phonebox(words: Path, changed: set[Pair], known: set[str], among: int) -> None:
     """Print what phonebox finds, or why it cannot be run."""
     try:
         rows, zeros = phonebox.review(words)
     except Missing as reason:
         print(f"{phonebox.NAME}: skipped: {reason}", flush=True)
         return
-    show(phonebox.NAME, rows, changed, among)
+    show(phonebox.NAME, rows, changed, known, among)
     among_zeros = len(changed & {*rows[:zeros]})
     print(f"{phonebox.NAME}: {among_zeros} are among the {zeros:,} that have the score 0", flush=True)
 
@@ -103,17 +103,18 @@ def main() -> None:
     chosen = np.sort(random.permutation(len(lexicon))[: args.words])
     names = np.array([*lexicon], object)[chosen].tolist()
     part, changed = spoilt(Lexicon((n, v) for n in names for v in lexicon[n]), args.spoilt, random)
+    known = {*KNOWN} & {*names}
     among = args.among or len(changed) + round(_SOUND * len(names) / _WORDS)
     header(f"{len(names):,} words, {len(changed)} entries spoilt")
     with tempfile.TemporaryDirectory() as folder:
         words, out = Path(folder, "words.dict"), Path(folder, "doubts.tsv")
         pronunciation.write(part, words, "cmudict")
-        show_phonebox(words, changed, among)
+        show_phonebox(words, changed, known, among)
         if regard(["review", str(words), "--out", str(out), *options]):
             raise SystemExit("the review has stopped")
         with out.open(encoding="utf-8", newline="") as file:
             rows = [(row[1], row[2]) for row in csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE)][1:]
-    show("regard", rows, changed, among)
+    show("regard", rows, changed, known, among)
 
 
 if __name__ == "__main__":
