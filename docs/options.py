@@ -48,6 +48,12 @@ def names(action: argparse.Action) -> str:
     return f"`{f'{shown} {value}'.strip()}{repeated}`".replace("|", r"\|")
 
 
+def row_of(action: argparse.Action) -> str:
+    """Return the row of an argument, with what its help names: choices and defaults."""
+    text = argparse.HelpFormatter("")._expand_help(action) if action.help else ""
+    return f"| {names(action)} | {cell(text)} |"
+
+
 def table(head: str, rows: list[str]) -> str:
     """Return a table of two columns."""
     return "\n".join([f"| {head} | |", "|---|---|", *rows])
@@ -56,7 +62,7 @@ def table(head: str, rows: list[str]) -> str:
 def groups(verb: str) -> Iterator[tuple[str, list[str]]]:
     """Yield the title and the rows of each group of a verb's arguments."""
     for group in parser_of(verb)._action_groups:
-        rows = [f"| {names(action)} | {cell(action.help or '')} |" for action in group._group_actions]
+        rows = list(map(row_of, group._group_actions))
         titles = {"positional arguments": "argument", "options": "option"}
         yield titles.get(group.title or "", group.title or ""), rows
 
@@ -93,9 +99,7 @@ def options_added(add: Callable[[Any], None]) -> Iterator[str]:
     """Yield the table of the options that a function adds to a group."""
     group = argparse.ArgumentParser(add_help=False).add_argument_group()
     add(group)
-    yield table(
-        "option", [f"| {names(action)} | {cell(action.help or '')} |" for action in group._group_actions]
-    )
+    yield table("option", list(map(row_of, group._group_actions)))
 
 
 def networks() -> Iterator[str]:

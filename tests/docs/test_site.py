@@ -60,6 +60,7 @@ def test_the_page_of_options_is_made_of_the_program() -> None:
     assert DOCS / "options.md" in pages
     for path, text in pages.items():
         assert path.read_text(encoding="utf-8") == text, "python docs/options.py writes the pages"
+        assert "%(" not in text
 
 
 def described() -> set[str]:

@@ -232,6 +232,28 @@ def test_each_option_is_printed(options: dict[str, object], expected: str) -> No
     assert expected in f"{regard.explain(queries=np.eye(2), **options)}\n".replace("\n  ", " ")
 
 
+@pytest.mark.parametrize(
+    ("normalize", "said"),
+    [
+        (
+            regard.weights.sigmoid(0.0),
+            "query 1 attends to key 2 (0.731), key 1 (0.500), key 3 (0.119), key 4 (0.119)",
+        ),
+        (regard.weights.relu(), "query 1 attends to key 2 (0.250)"),
+        (lambda logits: 2 * np.exp(logits), "query 1 attends to key 2 (5.437), key 1 (2.000)"),
+        ("softmax", "query 1 attends to key 2 (68.1 %), key 1 (25.1 %); the other 2 share 6.8 %"),
+    ],
+)
+def test_only_shares_are_said_in_per_cent(normalize: object, said: str) -> None:
+    logits = np.array(
+        [[0.0], [1.0], [-2.0], [-2.0]]
+    )  # exp: 1, 2.718, 0.135 twice; sigmoid: 1/2, 0.731, 0.119
+    story = regard.explain(queries=[[1.0]], keys=logits, values=np.eye(4), score="dot", normalize=normalize)
+    sentences = story.step("weights")
+    assert said in sentences
+    assert ("%" in sentences) == (normalize == "softmax")
+
+
 def test_a_sink_is_printed_with_its_weight() -> None:
     """One key of logit 0 and a sink of logit log 3."""
     output = regard.explain(queries=[[0.0]], sink=math.log(3)).step("row")

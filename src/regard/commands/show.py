@@ -21,7 +21,7 @@ from regard.show.page.chapters import ALONE, CHAPTERS, story
 from regard.show.page.document import check_new
 from regard.show.page.mechanism import with_words
 from regard.show.page.section import labels
-from regard.show.steps import LANGUAGES
+from regard.show.steps import LANGUAGES, texts
 from regard.show.terminal.text import note
 from regard.show.weights_figure import chosen_heads, save_weights
 
@@ -58,6 +58,7 @@ examples:
   regard show runs/mine --text "two cats" --out page.html    the alignments and heads of a model of regard train
   regard show runs/mine --text "two cats" --token 2 --out page.html   how its decoder attends when it writes token 2
   regard show --section language-model --out page.html       a small language model that goes on with your text
+  regard show --section heads --language fr --out heads.svg  the picture of a chapter, here in French
 """
 
 
@@ -79,7 +80,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--out",
         type=argument_types.path,
         metavar="FILE",
-        help="the page to write; a name that ends in .png, .svg or .pdf: a picture of the weights",
+        help="the page to write; a name that ends in .png, .svg or .pdf: a picture of the weights, or of what --query,"
+        " --section or --token says",
     )
     group.add_argument(
         "--importance",
@@ -129,7 +131,7 @@ def _add_story(group: argparse._ArgumentGroup) -> None:
         action="append",
         choices=[chapter.name for chapter in (*CHAPTERS, *ALONE)],
         metavar="NAME",
-        help="of the page without an input, only this chapter: %(choices)s; may be repeated",
+        help="of the page without an input, only this chapter, or its pictures: %(choices)s; may be repeated",
     )
     group.add_argument(
         "--slides", action="store_true", help="one step a screen, with the arrow keys on and back"
@@ -146,13 +148,13 @@ def run(args: argparse.Namespace) -> int:
     if args.out is None:
         _check.fail("give --out FILE.html, the page to write")
     check_needs(args, _NEEDS)
-    inputs = ("FILES", "--text", "--weights", *_INPUT, *_ATTENTION, *_LABELS)
+    inputs = ("FILES", "--text", "--weights", "--query", *_INPUT, *_ATTENTION, *_LABELS)
     if (option := first_given(args, _STORY)) and (other := first_given(args, inputs)):
         _check.exclude(other, option)
     if args.importance and args.token is not None:
         _check.exclude("--importance", "--token")
     if args.out.suffix.lower() in PICTURES:
-        return _draw_lanes(args) if args.query is not None else _draw(args)
+        return _draw(args)
     if args.query is not None:
         _check.fail(f"--query draws a picture: --out must end in .png, .svg or .pdf. Got {args.out} instead.")
     check_new(args.out, force=args.force, hint="--force")
@@ -229,13 +231,49 @@ def _named_weights(path: Path) -> NDArray[Any]:
     return read_named(path, ["weights"])["weights"]
 
 
+def _draw(args: argparse.Namespace) -> int:
+    """Write a picture: of chapters, of a decoder's step, of one query, or of all weights."""
+    check_picture(args.out)
+    if args.query is not None and (option := first_given(args, ("--text", "--weights"))):
+        _check.exclude(option, "--query")
+    if first_given(args, _STORY):
+        return _draw_chapter(args)
+    if args.text is not None:
+        return _draw_step(args)
+    return _draw_lanes(args) if args.query is not None else _draw_weights(args)
+
+
+def _draw_chapter(args: argparse.Namespace) -> int:
+    """Write the picture of a chapter, and of its drawers that have one, each in a file with a number."""
+    from regard.show.figures._sections import drawn
+
+    if args.slides or len(args.section or ()) != 1:
+        _check.fail("a picture is that of one chapter: give one --section, and no --slides")
+    language = args.language or "en"
+    ((first, *drawers),) = (section.parts for section in story(args.section, language))
+    for number, part in enumerate((first, *drawers), 1):
+        path = args.out if number == 1 else args.out.with_stem(f"{args.out.stem}-{number}")
+        save(path, drawn(part, texts(language)))
+        print(path)
+    return 0
+
+
+def _draw_step(args: argparse.Namespace) -> int:
+    """Write a picture of the decoder's step that writes a token."""
+    from regard.show.figures._sections import drawn
+
+    if args.token is None:
+        rule = f"--text makes a page: --out must end in .html. Got {args.out} instead."
+        _check.fail(rule, hint="--token N draws the step that writes token N")
+    save(args.out, drawn(_text(args).sections[0]))
+    print(args.out)
+    return 0
+
+
 def _draw_lanes(args: argparse.Namespace) -> int:
     """Write a picture of the keys of one query."""
     from regard.show.figures._lanes import lanes
 
-    if option := first_given(args, ("--text", "--weights")):
-        _check.exclude(option, "--query")
-    check_picture(args.out)
     inputs = given(args)
     queries, keys = inputs.names()
     row = _check.integer("--query", args.query, 1, most=len(queries)) - 1
@@ -244,11 +282,8 @@ def _draw_lanes(args: argparse.Namespace) -> int:
     return 0
 
 
-def _draw(args: argparse.Namespace) -> int:
+def _draw_weights(args: argparse.Namespace) -> int:
     """Write a picture of the weights."""
-    if args.text is not None:
-        _check.fail(f"--text makes a page: --out must end in .html. Got {args.out} instead.")
-    check_picture(args.out)
     weights = _weights(args)
     if weights is None:
         inputs = given(args)

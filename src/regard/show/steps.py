@@ -89,6 +89,8 @@ def filled(text: str, parts: Mapping[str, str]) -> str:
     return text
 
 
+_ROUNDING = 2e-2  # of a sum of weights in half precision
+
 _OF_ROWS = {  # normalisations that a page does not compute again
     entmax: {
         "latex": "a = \\operatorname{entmax}_{{alpha}}(z)",
@@ -107,6 +109,16 @@ _USERS = {
     "latex": "a = \\operatorname{normalize}(z)",
     "words": "weight = {name}(logits), a function of yours",
 }
+
+
+def are_shares(weights: Array, normalize: NormalizeLike = "softmax") -> bool:
+    """Return whether weights (n, m) are shares of 1: not those of a sigmoid or ReLU, nor rows that sum to more."""
+    return not isinstance(normalize, sigmoid | relu) and not (weights.sum(axis=-1) > 1 + _ROUNDING).any()
+
+
+def weight_text(shares: bool) -> Callable[[float], str]:
+    """Return how weights are written: shares of 1 in per cent, others as numbers."""
+    return (lambda share: f"{100 * share:.1f} %") if shares else "{:.3f}".format
 
 
 def normalize_name(normalize: NormalizeLike) -> str:

@@ -12,7 +12,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from regard import _check
 from regard.scores import additive, concat, is_builtin
-from regard.show.steps import LETTERS, TEXTS, logit_text, normalize_text, score_text
+from regard.show.steps import (
+    LETTERS,
+    TEXTS,
+    are_shares,
+    logit_text,
+    normalize_text,
+    score_text,
+    weight_text,
+)
 from regard.show.terminal._heatmap import speller, table
 from regard.show.terminal.text import align, cut, display_width, side_by_side, wrap
 from regard.weights import local_m, local_p
@@ -225,7 +233,10 @@ def _weights(story: Explanation, _: int) -> list[str]:
     visible = ~np.isneginf(story.logits)
     shown = np.where(visible, story.weights, -np.inf)
     rows = zip(story.queries_named, story.weights, visible, strict=True)
-    sentences = [_sentence(name, story.keys_named, *row) for name, *row in list(rows)[:_MOST_SENTENCES]]
+    written = weight_text(are_shares(story.weights, story.normalize))
+    sentences = [
+        _sentence(name, story.keys_named, *row, written) for name, *row in list(rows)[:_MOST_SENTENCES]
+    ]
     if (more := len(story.weights) - _MOST_SENTENCES) > 0:
         sentences.append(f"and so on for {more} more")
     return [
@@ -236,7 +247,9 @@ def _weights(story: Explanation, _: int) -> list[str]:
     ]
 
 
-def _sentence(query: str, keys: list[str], weights: Array, visible: NDArray[np.bool_]) -> str:
+def _sentence(
+    query: str, keys: list[str], weights: Array, visible: NDArray[np.bool_], written: Callable[[float], str]
+) -> str:
     """Describe one query by its most attended keys, up to 90 % of the weight and at most three."""
     if np.isnan(weights).any():
         return f"{query}: not a number"
@@ -249,15 +262,15 @@ def _sentence(query: str, keys: list[str], weights: Array, visible: NDArray[np.b
     for j in order[:3]:
         if rest <= 0.1 * total or weights[j] <= 0:
             break
-        named.append(f"{keys[j]} ({100 * weights[j]:.1f} %)")
+        named.append(f"{keys[j]} ({written(weights[j])})")
         rest -= float(weights[j])
     others = [j for j in order[len(named) :] if visible[j]]
     if len(others) == 1:
-        named.append(f"{keys[others[0]]} ({100 * weights[others[0]]:.1f} %)")
+        named.append(f"{keys[others[0]]} ({written(weights[others[0]])})")
     last = ""
     if len(others) > 1:
         which = f"other {len(others)}" if visible.all() else f"other {len(others)} visible keys"
-        last = f"; the {which} share {100 * max(rest, 0.0):.1f} %"
+        last = f"; the {which} share {written(max(rest, 0.0))}"
     elif not visible.all():
         last = "; no other key is visible"
     return f"{query} attends to {', '.join(named)}{last}"

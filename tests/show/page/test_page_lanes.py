@@ -34,7 +34,7 @@ def test_of_many_keys_the_best_are_shown_and_the_others_together(opened: Any, wi
     shown, attention = many(30)
     tab = opened(shown, width=width, height=800)
     for query in (0, 17):
-        tab.get_by_role("radio", name=f"query {query + 1}", exact=True).click()
+        tab.get_by_role("combobox", name="Query", exact=True).select_option(index=query)
         weights = attention.weights[query]
         best = np.sort(np.argsort(-weights)[:5])
         assert tab.locator(".lanes .lane .name").all_text_contents() == [f"key {j + 1}" for j in best]
@@ -122,6 +122,36 @@ def test_a_decoder_and_what_was_recorded_have_no_scores_to_move(opened: Any) -> 
     tab = opened(HtmlPage([reordering(), *page(attention).sections]))
     assert tab.locator(".lanes").count() == 2
     assert tab.locator(".lanes [role=slider]").count() == 0
+
+
+@pytest.mark.parametrize("n", [12, 13])
+def test_more_than_twelve_queries_are_a_list(opened: Any, n: int) -> None:
+    tab = opened(page(*np.random.default_rng(n).normal(size=(3, n, 3))))
+    assert tab.locator(".picker [role=radio]").count() == (n if n <= 12 else 0)
+    assert tab.get_by_role("combobox", name="Query", exact=True).count() == (n > 12)
+
+
+@pytest.mark.parametrize("normalize", [regard.weights.sigmoid(0.0), regard.weights.relu()])
+def test_weights_that_are_no_shares_are_said_without_per_cent(opened: Any, normalize: Any) -> None:
+    queries, keys = np.array([[3.0], [0.5]]), np.array([[1.0], [2.0], [0.0]])
+    attention = regard.attend(queries, keys, np.eye(3), normalize=normalize)
+    assert attention.weights[0].sum() > 1.02
+    tab = opened(page(attention))
+    for query in (0, 1):  # the second row of the ReLU alone could be shares
+        tab.get_by_role("radio", name=f"query {query + 1}").click()
+        said = tab.locator(".sentence").inner_text() + tab.locator(".lanes").text_content()
+        assert "%" not in said
+        assert "share" not in said
+        best = attention.weights[query].max()
+        assert f"key 2 ({best:.3f}".rstrip("0").rstrip(".") in said
+    top, bottom = np.array(tab.evaluate(BANDS)).T
+    assert bottom.max() - top.min() <= 36  # however large the weights are
+
+
+BANDS = r"""() => [...document.querySelectorAll('.lanes .band')].map((band) => {
+    const numbers = band.getAttribute('d').split(/[^-\d.]+/).filter(Boolean).map(Number);
+    return [numbers[7], numbers[9]];  // where it ends: above, below
+})"""
 
 
 def test_a_row_without_a_largest_weight_is_no_question(opened: Any) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 import regard
 from regard.show import HtmlPage
+from regard.show.page import descent
 from regard.show.page.chapters import story
 from regard.show.page.examples import learning
 
@@ -82,6 +83,16 @@ def test_each_step_goes_down_the_mean_gradient(tab: Any, size: str, scale: str) 
         for name, gradients in (("query_weight", queries), ("key_weight", keys)):
             expected = as_arrays(before)[name] - 0.5 * np.mean(gradients, axis=0)
             np.testing.assert_allclose(after[name], expected, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("size", "scale"), [(2, "root"), (64, "root"), (64, "none")])
+def test_the_losses_of_the_figure_are_those_of_the_page(tab: Any, size: int, scale: str) -> None:
+    data = dict(learning().data)
+    state = {"start": descent.RULES["start"], "size": str(size), "scale": scale, "step": STEPS}
+    stages = tab.evaluate("([data, state]) => regard.trained(data, state)", [data, state])
+    found = descent.losses(data, size, size**-0.5 if scale == "root" else 1.0)
+    np.testing.assert_allclose(found, [stage["loss"] for stage in stages], rtol=1e-6)
 
 
 @pytest.mark.slow

@@ -18,6 +18,7 @@ from regard.show.figures.figure import (
     show_in_notebooks,
     write_literally,
 )
+from regard.show.steps import TEXTS, are_shares, filled, weight_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,17 +28,32 @@ __all__: list[str] = []
 _LANES, _BEST = 8, 5  # keys that are all drawn; of more the best, and the others together
 _SCORE, _BAR, _SHARE, _CONTEXT, _END = 3.2, (3.5, 6.0), 7.0, (7.6, 10.0), 10.0  # places across the picture
 _NUMBERS = 4  # of the context that are drawn
-_BLUE = "#3553c9"
+BLUE, ORANGE = "#3553c9", "#c96a35"
 
 
-def lanes(attention: Attention, row: int, query: str, keys: Sequence[str]) -> Axes:
-    """Draw the lanes of query `row` of an attention (n, m): the score, the exponential and the share of each key."""
+def lanes(
+    attention: Attention,
+    row: int,
+    query: str,
+    keys: Sequence[str],
+    *,
+    topics: Sequence[str] = (),
+    texts: dict[str, Any] = TEXTS,
+) -> Axes:
+    """Draw the lanes of query `row` of an attention (n, m): the score, the exponential and the share of each key.
+
+    `topics` names the first numbers of the context.
+    """
     require_matplotlib()
     if attention.weights.ndim != 2:
         _check.fail(f"lanes are those of one head. Got weights of shape {attention.weights.shape} instead.")
     weights, scores = attention.weights[row], attention.scores[row]
     shown = _shown(weights)
-    (names, (query,)), fonts = drawable([list(keys), [query]])
+    shares = are_shares(attention.weights)
+    part = weight_text(shares)
+    share = texts["lanes"]["share"] if shares else texts["mechanism"]["rows"]["weight"]
+    head = filled(texts["lanes"]["contextOf"], {"query": query})
+    (names, topics, (head,)), fonts = drawable([list(keys), list(topics), [head]])
     count = len(shown) + (len(shown) < len(weights))
     with house_style():
         ax = new_figure(7.5, 0.8 + 0.4 * max(count, min(_NUMBERS, attention.context.shape[-1]))).add_subplot()
@@ -45,12 +61,13 @@ def lanes(attention: Attention, row: int, query: str, keys: Sequence[str]) -> Ax
         ax.set(xlim=(0, _END), ylim=(count - 0.4, -1))
         powers = _powers(attention.logits[row])
         for y, j in enumerate(shown):
-            _lane(ax, y, names[j], f"{scores[j]:.2f}", powers[j], weights[j])
+            _lane(ax, y, names[j], f"{scores[j]:.2f}", powers[j], part(weights[j]))
         if count > len(shown):
             rest = np.delete(weights, shown)
-            _lane(ax, count - 1, f"{len(rest)} others together", "", 0.0, rest.sum())
-        _context(ax, attention.context[row])
-        heads = (_SCORE, "score"), (_BAR[1], "exp"), (_SHARE, "share"), (_END, f"context of {query}")
+            others = filled(texts["lanes"]["others"], {"n": str(len(rest))})
+            _lane(ax, count - 1, others, "", 0.0, part(rest.sum()))
+        _context(ax, attention.context[row], topics)
+        heads = (_SCORE, texts["lanes"]["score"]), (_BAR[1], "exp"), (_SHARE, share), (_END, head)
         for x, text in heads:
             ax.text(x, -0.7, text, ha="right", color="gray")
         write_literally(ax, fonts)
@@ -72,20 +89,21 @@ def _powers(logits: NDArray[Any]) -> NDArray[Any]:
     return np.zeros_like(logits) if np.isneginf(most) else np.exp(logits - most)
 
 
-def _lane(ax: Axes, y: int, name: str, score: str, power: float, share: float) -> None:
+def _lane(ax: Axes, y: int, name: str, score: str, power: float, share: str) -> None:
     left, right = _BAR
     ax.text(0, y, name, va="center", weight="bold")
     ax.text(_SCORE, y, score, va="center", ha="right")
-    ax.barh(y, (right - left) * power, 0.45, left=left, color=_BLUE)
-    ax.text(_SHARE, y, f"{100 * share:.1f} %", va="center", ha="right", weight="bold")
+    ax.barh(y, (right - left) * power, 0.45, left=left, color=BLUE)
+    ax.text(_SHARE, y, share, va="center", ha="right", weight="bold")
 
 
-def _context(ax: Axes, context: NDArray[Any]) -> None:
-    """Draw the first numbers of the context as bars from 0."""
+def _context(ax: Axes, context: NDArray[Any], topics: Sequence[str]) -> None:
+    """Draw the first numbers of the context as bars from 0, each with its topic, if it has one."""
     left, right = _CONTEXT
     longest = np.abs(context).max(initial=0) or 1
     for y, x in enumerate(context[:_NUMBERS]):
-        ax.barh(
-            y, (right - left) * abs(x) / longest * 0.6, 0.45, left=left, color=_BLUE if x >= 0 else "#c96a35"
-        )
+        width = (right - left) * abs(x) / longest * 0.6
+        ax.barh(y, width, 0.45, left=left, color=BLUE if x >= 0 else ORANGE)
         ax.text(right, y, f"{x:.2f}", va="center", ha="right")
+    for y, topic in enumerate(topics[:_NUMBERS]):
+        ax.text(left, y - 0.45, topic, va="center", fontsize=8)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from regard._characters import FORMULA, NUMBER
 from regard.show import latex
+from regard.show.page import descent
 from regard.show.steps import texts
 from regard.show.terminal.cells import UNIFORM
 
@@ -95,6 +96,7 @@ def constants(shown: Collection[str], language: str = "en") -> str:
         "special": latex.SPECIAL,
         "formula": FORMULA.pattern,
         "number": NUMBER.pattern,
+        "descent": descent.RULES,
     }
     return "\n".join(
         f"const {name} = {as_json(value)};"

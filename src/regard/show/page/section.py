@@ -14,7 +14,17 @@ from regard import _check
 from regard._characters import limit_marks, shorten
 from regard.show.terminal._heatmap import table
 
-__all__ = ["Section", "TokenLabels", "as_text", "compact", "labels", "packed", "readable", "weight_faults"]
+__all__ = [
+    "Section",
+    "TokenLabels",
+    "as_text",
+    "compact",
+    "labels",
+    "packed",
+    "readable",
+    "unpacked",
+    "weight_faults",
+]
 
 JOIN = "\uffed"  # the mark of a joined token in the vocabularies of `regard.seq2seq`
 _LONGEST, LONGEST_TEXT = 200, 2000  # characters of a label, and of a sentence
@@ -99,6 +109,14 @@ def packed(array: ArrayLike) -> dict[str, Any]:
         "shape": list(numbers.shape),
         "base64": base64.b64encode(little.tobytes()).decode("ascii"),
     }
+
+
+def unpacked(array: Mapping[str, Any] | Sequence[Any]) -> NDArray[Any]:
+    """Return numbers of a section as an array: lists, or what `packed` has made of it."""
+    if not isinstance(array, Mapping):
+        return np.array(array, np.float64)
+    little = np.dtype(array["dtype"]).newbyteorder("<")
+    return np.frombuffer(base64.b64decode(array["base64"]), little).reshape(array["shape"])
 
 
 def compact(array: NDArray[Any]) -> NDArray[Any]:

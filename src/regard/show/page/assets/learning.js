@@ -1,9 +1,7 @@
 // Learning in sight: gradient descent on W_Q and W_K. Each sentence says what the context of one of its words should be,
 // and nobody says where to look. Its state is how often it was trained from which start: the numbers follow from that.
 
-const RATE = 0.5;
-const SPREAD = 0.5; // standard deviation of the numbers at the start
-const MOST_TRAINED = 40; // steps
+const { rate: RATE, spread: SPREAD, steps: MOST_TRAINED, start: FIRST_START } = RULES.descent;
 const MOST_STARTS = 1000;
 
 // One sentence: the loss, half the squared distance of its context from the target, and the gradients of both matrices.
@@ -64,8 +62,7 @@ function normal(seed) {
   return () => SPREAD * Math.sqrt(-2 * Math.log(1 - uniform())) * Math.cos(2 * Math.PI * uniform());
 }
 
-// As nearly all starts do, this one learns with the scale, whatever d; as most do, without it not with d = 64.
-const untrained = () => ({ start: 48, size: "2", scale: "root", step: 0 });
+const untrained = () => ({ start: FIRST_START, size: "2", scale: "root", step: 0 });
 
 regard.view("learning", (root, data, { section }) => {
   const texts = TEXTS.learning;

@@ -24,7 +24,7 @@ regard.view("why", (root, { rows }, { section }) => {
     const row = rows.find(({ tokens }) => state.length <= Number(tokens.split("-")[1]));
     length.set(state.length);
     back.setAttribute("aria-pressed", String(state.back));
-    put(heading, regard.filledWith(state.back ? texts.with : texts.without, { n: state.length, ...row }));
+    put(heading, regard.rich(state.back ? texts.with : texts.without, { n: state.length, ...row }));
     put(sentence, words.slice(0, state.length).join(" "));
     put(squeezed, drawSqueezed(state, words, texts));
     put(plot, drawLengths(rows, state, texts));

@@ -145,20 +145,20 @@ function drawLanes(svg, drawing, numbers, at, pick) {
 const laneText = (text, x, y, more) => el("svg:text", { x, y, ...more }, text);
 const AT_END = { "text-anchor": "end" };
 
-function laneHeads({ how }, at) {
+function laneHeads({ how, shares }, at) {
   const { score, share, context } = TEXTS.lanes;
   const middle = (at.track[0] + at.track[1]) / 2;
   return el(
     "svg:g.soft",
     laneText(score, middle, 14, MIDDLE),
     how && laneText(how, at.exp[0], 14),
-    laneText(share, at.share, 14, AT_END),
+    laneText(shares ? share : ROWS.weight, at.share, 14, AT_END),
     laneText(context, at.bars[0], 14),
   );
 }
 
 function drawLane(numbers, at, j, i, pick) {
-  const { labels, scores, powers, weights, key, known, visible } = numbers;
+  const { labels, scores, powers, weights, key, known, visible, text } = numbers;
   const y = laneY(at, i);
   const [left, right] = at.track;
   const half = (right - left) / 2;
@@ -181,25 +181,23 @@ function drawLane(numbers, at, j, i, pick) {
     scores && laneText(known(1) ? written(scores[j], digitsOf(scores)) : "?", at.number, y + 5, AT_END),
     powers && known(2) && !hidden && laneBar("power", at.exp, y, powers[j] / largest(powers)),
     powers && known(2) && laneText(hidden ? "0" : brief(powers[j]), at.power, y + 5, AT_END),
-    laneText(known(2) ? percentOf(weights[j], hidden) : "?", at.share, at.flow ? y + 5 : y - 24, {
+    laneText(known(2) ? (hidden ? ROWS.masked : text(weights[j])) : "?", at.share, at.flow ? y + 5 : y - 24, {
       ...AT_END,
       class: "share",
     }),
   );
 }
 
-const percentOf = (weight, hidden) => (hidden ? TEXTS.mechanism.rows.masked : regard.percent(weight));
-
 const laneBar = (kind, [left, right], y, part) =>
   el(`svg:rect.${kind}`, { x: left, y: y - 7, width: Math.max(0.5, (right - left) * finite(part)), height: 14, rx: 3 });
 
-function drawOthers({ rest, weights, known }, at, i) {
+function drawOthers({ rest, weights, known, text }, at, i) {
   const y = laneY(at, i);
   return el(
     "svg:g.lane.soft",
     laneText(othersText(rest), at.name, at.flow ? y + 5 : y - 24),
     laneText(
-      known(2) ? regard.percent(total(rest.map((j) => weights[j]))) : "?",
+      known(2) ? text(total(rest.map((j) => weights[j]))) : "?",
       at.share,
       at.flow ? y + 5 : y - 24,
       AT_END,
@@ -209,9 +207,9 @@ function drawOthers({ rest, weights, known }, at, i) {
 
 // From each lane a band, as broad as its share, to where all of them come together.
 function drawFlows({ shown, rest, weights, key }, at, middle) {
-  const shares = [...shown.map((j) => weights[j]), ...(rest.length ? [total(rest.map((j) => weights[j]))] : [])].map(
-    finite,
-  );
+  const all = [...shown.map((j) => weights[j]), ...(rest.length ? [total(rest.map((j) => weights[j]))] : [])];
+  const whole = Math.max(1, finite(total(weights)));
+  const shares = all.map((weight) => finite(weight) / whole);
   const [from, to] = at.flow;
   const bend = (from + to) / 2;
   let below = middle - (SPAN * total(shares)) / 2;

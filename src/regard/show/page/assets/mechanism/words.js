@@ -83,14 +83,18 @@ function workedScore(o, q, k, score, j) {
 
 regard.workedScore = workedScore;
 
+// Weights (n, m) as texts: shares of 1 in per cent; those of a sigmoid or ReLU, whose rows sum to more, as numbers.
+const areShares = (rows) => rows.every((row) => !(total(row) > 1.02));
+const weightText = (rows) => (areShares(rows) ? regard.percent : (x) => short(x, 3));
+
 // "word 1 attends mostly to word 3 (74.9 %), then to word 1 (23.6 %)." The words follow the size of the largest weight
-// and its margin to the second.
-function sentence(query, keys, weights, logits) {
+// and its margin to the second; `wording` makes a text of a weight.
+function sentence(query, keys, weights, logits, wording = regard.percent) {
   const texts = TEXTS.sentence;
   const order = weights.map((_, j) => j).sort((a, b) => weights[b] - weights[a] || a - b);
   const whole = total(weights);
   const visible = weights.filter((_, j) => logits?.[j] !== -Infinity).length;
-  const part = (j) => [regard.label(keys[j]), ` (${regard.percent(weights[j])})`];
+  const part = (j) => [regard.label(keys[j]), ` (${wording(weights[j])})`];
   const [first, second] = order;
   const also = (text) => (weights[second] > 0.005 * whole ? regard.filledWith(text, { second: part(second) }) : []);
   const say = (text, more = []) => [
@@ -98,7 +102,7 @@ function sentence(query, keys, weights, logits) {
       query: regard.label(query),
       first: part(first),
       visible,
-      each: regard.percent(weights[first]),
+      each: wording(weights[first]),
     }),
     more,
   ];

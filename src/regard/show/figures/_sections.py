@@ -1,0 +1,183 @@
+"""The sections of a page as figures: what `regard show --section NAME --out FILE.svg` writes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import repeat
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard import _check
+from regard.context import Attention, attend
+from regard.position import rotary
+from regard.scores import additive
+from regard.show.figures._curves import Panel, by_length, curves
+from regard.show.figures._heatmap import heatmaps
+from regard.show.figures._lanes import BLUE, ORANGE, lanes
+from regard.show.figures._strips import strips
+from regard.show.figures.figure import drawable, house_style, new_figure, show_in_notebooks, write_literally
+from regard.show.page.descent import losses
+from regard.show.page.section import Section, unpacked
+from regard.show.steps import TEXTS, weight_text
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__: list[str] = []
+
+Array = NDArray[Any]
+Data = Mapping[str, Any]
+Texts = dict[str, Any]
+
+_SIZE = 64  # numbers of queries and keys, without whose scale most starts do not learn
+_LISTED = 12  # words of the source that have a bar
+
+
+def drawn(section: Section, texts: Texts = TEXTS) -> Axes | Figure:
+    """Draw a section as its page shows it first; of learning and of heads, what the guess of their chapter is about."""
+    if section.view not in PICTURES:
+        rule = f"{section.title!r} computes in the page, so it has no picture."
+        _check.fail(rule, hint="give --out FILE.html; the page exports what it shows")
+    return PICTURES[section.view](section.data, texts)
+
+
+def _lengths(data: Data, texts: Texts) -> Axes:
+    """BLEU by length, with and without attention."""
+    why, rows = texts["why"], data["rows"]
+    lines = {name: [row[kind] for row in rows] for kind, name in why["curves"].items()}
+    return by_length([row["tokens"] for row in rows], lines, along=why["axis"], title=why["plot"])
+
+
+def _query(data: Data, texts: Texts) -> Axes:
+    """The lanes of the query that a mechanism begins with; of examples, the first."""
+    shown = data["examples"][0] if "examples" in data else data
+    row, topics = shown["row"], shown.get("topics", ())
+    names = shown["query_labels"][row], shown["key_labels"]
+    return lanes(_attention(shown), row, *names, topics=topics, texts=texts)
+
+
+def _attention(data: Data) -> Attention:
+    """Compute the attention of a mechanism without a mask, as those of the chapters are."""
+    options = dict(data["options"])
+    score = options["score"]
+    if score == "additive":
+        score = additive(*(options[name] for name in ("query_weight", "key_weight", "vector", "bias")))
+    chosen = {name: options[name] for name in ("scale", "softcap", "normalize")}
+    arrays = data.get("packed", data)
+    return attend(*(unpacked(arrays[name]) for name in ("queries", "keys", "values")), score=score, **chosen)
+
+
+def _descent(data: Data, texts: Texts) -> Figure:
+    """The loss at each step, with the scale and without it."""
+    shown = texts["learning"]
+    scales = {"root": _SIZE**-0.5, "none": 1.0}
+    lines = {
+        f"{shown['scale']} {shown['scales'][name]}": losses(data, _SIZE, scale)
+        for name, scale in scales.items()
+    }
+    panel = Panel(f"{shown['loss']}, d = {_SIZE}", {name: (range(len(y)), y) for name, y in lines.items()})
+    return curves([panel], along=shown["axis"])
+
+
+def _heads(data: Data, texts: Texts) -> Figure:
+    """The weights of all heads, without positions above those with rotary ones."""
+    words, shown = np.array(data["words"], np.float64), texts["multihead"]
+    turns: dict[str, Callable[[Array], Array]] = {"none": np.asarray, "rotary": rotary}
+    weights = [[_of_head(words, head, turn) for head in data["heads"]] for turn in turns.values()]
+    names = [head["name"] for _ in turns for head in data["heads"]]
+    title = f"{shown['positions']}: {' / '.join(shown['kinds'][kind] for kind in turns)}"
+    figure = heatmaps(np.array(weights), data["labels"], data["labels"], names=names, title=title)
+    figure.axes[-1].set_ylabel(texts["computing"]["weight"])
+    return figure
+
+
+def _of_head(words: Array, head: Data, turn: Callable[[Array], Array]) -> Array:
+    query, key, value = (words @ np.array(head[f"{name}_weight"]) for name in ("query", "key", "value"))
+    return attend(turn(query), turn(key), value).weights
+
+
+@house_style()
+def _plane(data: Data, texts: Texts) -> Axes:
+    """Words as arrows, whose tips are the values, the query, and its context between them."""
+    words, (angle, length) = np.array(data["words"], np.float64), data["query"]
+    query = length * np.array([np.cos(np.radians(angle)), np.sin(np.radians(angle))])
+    attention = attend(query[None], words, words)
+    percent = weight_text(True)
+    labels = [f"{label} {percent(x)}" for label, x in zip(data["labels"], attention.weights[0], strict=True)]
+    shown = texts["geometry"]
+    arrows = [*zip(labels, words, repeat("gray")), (shown["query"], query, BLUE)]
+    (names, features, (context,)), fonts = drawable(
+        [[name for name, *_ in arrows], list(data["features"]), [shown["context"]]]
+    )
+    ax = new_figure(5.2, 5).add_subplot()
+    for name, (_, tip, color) in zip(names, arrows, strict=True):
+        ax.annotate("", tip, (0, 0), arrowprops={"arrowstyle": "->", "color": color, "linewidth": 1.6})
+        ax.annotate(name, tip, xytext=6 * np.sign(tip), textcoords="offset points", ha="center", color=color)
+    at = attention.context[0]
+    ax.plot(*at, "o", color=ORANGE)
+    ax.annotate(context, at, xytext=(8, -4), textcoords="offset points", color=ORANGE)
+    far = 1.35 * max(np.abs(words).max(), length)
+    ax.set(xlim=(-far, far), ylim=(-far, far), aspect="equal", xlabel=features[0], ylabel=features[1])
+    write_literally(ax, fonts)
+    for text in ax.texts:
+        text.set(fontfamily=fonts, parse_math=False)
+    return show_in_notebooks(ax)
+
+
+def _decoder(data: Data, texts: Texts) -> Axes:
+    """What a decoder looks at and predicts at one word."""
+    shown, word = texts["translation"], data["row"]
+    weights = unpacked(data["weights"])[word].tolist()
+    listed = sorted(np.argsort(weights)[::-1][:_LISTED].tolist())
+    looks = [(data["source"][j], weights[j]) for j in listed]
+    title = f"{' '.join(data['source'])} → {' '.join(data['target'][:word])}"
+    groups = [(shown["looks"], looks), (shown["predicts"], data["predicted"][word])]
+    others = shown["others"]
+    return _bars(title, [(head, _with_others(rows, others)) for head, rows in groups])
+
+
+Rows = list[tuple[str, float]]
+
+
+def _with_others(rows: Rows, others: str) -> Rows:
+    """Add what is left of 1, if it is seen."""
+    rest = 1 - sum(share for _, share in rows)
+    return [*rows, *([(others, rest)] if rest > 0.0005 else [])]
+
+
+@house_style()
+def _bars(title: str, groups: list[tuple[str, Rows]]) -> Axes:
+    """Draw shares of 1 as bars, groups of rows beside each other."""
+    (heads, (title,), *names), fonts = drawable(
+        [[head for head, _ in groups], [title], *([name for name, _ in rows] for _, rows in groups)]
+    )
+    most = max(len(rows) for _, rows in groups)
+    ax = new_figure(4 * len(groups), 0.9 + 0.32 * most).add_subplot()
+    ax.set(xlim=(0, 4 * len(groups)), ylim=(most - 0.3, -1.4))
+    ax.set_axis_off()
+    ax.set_title(title, loc="left", fontsize=10)
+    percent = weight_text(True)
+    for k, (head, labels) in enumerate(zip(heads, names, strict=True)):
+        ax.text(4 * k, -0.9, head, weight="bold")
+        for y, (label, (_, share)) in enumerate(zip(labels, groups[k][1], strict=True)):
+            ax.text(4 * k + 1.4, y, label, va="center", ha="right")
+            ax.barh(y, 1.5 * share, 0.5, left=4 * k + 1.5, color=BLUE)
+            ax.text(4 * k + 1.6 + 1.5 * share, y, percent(share), va="center")
+    write_literally(ax, fonts)
+    for text in ax.texts:
+        text.set(fontfamily=fonts, parse_math=False)
+    return show_in_notebooks(ax)
+
+
+PICTURES: dict[str, Callable[[Data, Texts], Axes | Figure]] = {  # by the view of a section
+    "why": _lengths,
+    "mechanism": _query,
+    "learning": _descent,
+    "geometry": _plane,
+    "multihead": _heads,
+    "block": lambda _, texts: strips(texts),
+    "translation": _decoder,
+}
