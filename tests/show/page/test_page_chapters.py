@@ -65,6 +65,12 @@ def test_no_sentence_of_a_language_is_english(language: str) -> None:
             assert other[path] != text, path
 
 
+def test_no_line_of_french_begins_with_a_mark() -> None:
+    for path, text in leaves(texts("fr")):
+        if text != dict(leaves(texts("en"))).get(path):
+            assert not re.search("« | [;:?!%»]", text), path
+
+
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_a_marked_word_has_an_explanation_or_a_place(language: str) -> None:
     known = texts(language)

@@ -103,6 +103,27 @@ def test_the_first_change_renames_the_word_and_says_what_it_means(opened: Any) -
     assert "river" not in tab.locator(".lanes").text_content()
 
 
+def test_another_query_works_its_own_best_key_out(opened: Any) -> None:
+    tab = opened(HtmlPage([meanings()]))
+    for query, best in (("the", "the"), ("bank", "river")):
+        tab.get_by_role("radio", name=query, exact=True).click()
+        assert tab.locator(".lanes .picked .name").text_content() == best
+        assert tab.locator("tr.worked").first.inner_text().startswith(f"{best}:")
+
+
+def test_nothing_scrolls_inside_of_the_page_but_wide_tables_sideways(opened: Any) -> None:
+    tab = opened(many(30)[0], width=1280, height=800)
+    tab.evaluate("document.querySelectorAll('details').forEach((part) => { part.open = true; })")
+    tab.locator(".inputs figure").first.wait_for()
+    assert tab.evaluate(SCROLLING) == []
+
+
+SCROLLING = """() => [...document.querySelectorAll('body *')].filter((part) => {
+    const scrolls = ['auto', 'scroll'].includes(getComputedStyle(part).overflowY);
+    return scrolls && part.scrollHeight > part.clientHeight + 1;
+}).map((part) => part.outerHTML.slice(0, 100))"""
+
+
 def test_bars_and_choices_are_seen_in_forced_colours(opened: Any) -> None:
     tab = opened(HtmlPage([meanings()]), forced_colors="active")
     style = "part => [getComputedStyle(part).backgroundColor, getComputedStyle(part).borderWidth]"

@@ -103,6 +103,9 @@ def test_a_typed_number_counts_at_once_and_nonsense_does_not(words: Any) -> None
     words.keyboard.press("Enter")
     assert cell.input_value() == "\u22122.5"
     assert cell.get_attribute("aria-invalid") is None
+    said = words.get_by_text("\u201c-2,5x\u201d does not fit here: \u22122.5 stays.")
+    assert said.is_visible()
+    assert said.get_attribute("role") == "status"
     words.keyboard.press("Escape")
     agrees(words, of_words(WORDS))
 

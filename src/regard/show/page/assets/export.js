@@ -39,12 +39,12 @@ regard.copy = (text, noun) => {
   else prompt(filled(copy, { noun: nouns[noun] }), text);
 };
 
-// A short message that is read out, and seen for some seconds below what has the focus.
-function announce(text) {
+// A short message that is read out, and seen for some seconds below what has the focus, or another part.
+function announce(text, part = document.activeElement) {
   note ??= document.body.appendChild(el("p.announcement", { role: "status" }));
   note.textContent = text;
   note.hidden = false;
-  const box = document.activeElement.getBoundingClientRect();
+  const box = part.getBoundingClientRect();
   placeBox(note, box.left, box.bottom + 6);
   clearTimeout(fading);
   fading = setTimeout(() => note.toggleAttribute("hidden", true), 4000);

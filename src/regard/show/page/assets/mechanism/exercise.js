@@ -328,11 +328,9 @@ function worked({ options }, { row, kind, index }, result) {
   const { queries, keys, values, scores, logits, rows, weights, context } = result;
   if (kind === "score") return workedScore(options, queries[row], keys[index], scores[row][index], index);
   if (kind === "context") return products(weights[row], columns(values)[index], context[row][index]);
-  const { most, total: sum } = rows[row];
   const [z, w] = [logits[row][index], weights[row][index]];
   if (z === -Infinity) return ASKED.masked;
-  if (options.normalize !== "softmax") return filled(ASKED.it, { x: short(w) });
-  return `exp(${short(z)} \u2212 ${minus(most)}) / ${short(sum)} = ${short(w)}`;
+  return workedWeight(options.normalize, rows[row], z, w) ?? filled(ASKED.it, { x: short(w) });
 }
 
 // Numbers that come out if one thing is done otherwise, each with the name of the text that says what that was.

@@ -59,7 +59,13 @@ regard.number = ({ value, name, change, step = STEP, least = -Infinity, fits = (
     before = present;
     input.select();
   });
-  on(input, "blur", shown);
+  // What is no number here is left out, and said.
+  const done = () => {
+    const typed = input.getAttribute("aria-invalid") && input.value;
+    shown();
+    if (typed) announce(filled(TEXTS.computing.unfit, { text: typed, number: input.value }), input);
+  };
+  on(input, "blur", done);
   on(input, "input", () => {
     input.dataset.typing = "";
     const typed = parsed(input.value);
@@ -80,7 +86,8 @@ regard.number = ({ value, name, change, step = STEP, least = -Infinity, fits = (
         present = before;
         change(before);
       }
-      shown();
+      if (event.key === "Enter") done();
+      else shown();
       input.select();
     }
   });
