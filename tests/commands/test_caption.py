@@ -6,6 +6,7 @@ import argparse
 import base64
 import io
 import json
+import re
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -271,7 +272,8 @@ def test_a_picture_unlike_the_training_pictures_gets_its_line_and_a_warning(
     )
     black, file = str(tmp_path / "black.png"), tmp_path / "captions.jsonl"
     usual = printed(["caption", CAPTIONER, PICTURES[0]], capsys)
-    assert main(["caption", CAPTIONER, black, PICTURES[0], "--json", str(file)]) == 0
+    page = tmp_path / "page.html"
+    assert main(["caption", CAPTIONER, black, PICTURES[0], "--json", str(file), "--show", str(page)]) == 0
     out, err = capsys.readouterr()
     assert [line.split("\t")[0] for line in out.splitlines()] == [black, PICTURES[0]]
     assert out.splitlines()[1:] == usual
@@ -282,6 +284,8 @@ def test_a_picture_unlike_the_training_pictures_gets_its_line_and_a_warning(
     assert warning.startswith("warning: ")
     assert black in warning
     assert all(doubt in warning for doubt in doubts)
+    (data,) = re.findall(r'id="data">(.*?)</script>', page.read_text("utf-8"), flags=re.DOTALL)
+    assert json.loads(data)[0]["warnings"] == [warning.removeprefix("warning: ")]
 
 
 def test_many_warnings_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

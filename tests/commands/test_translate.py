@@ -1100,6 +1100,13 @@ def test_a_sentence_becomes_a_page_of_its_translations_and_heads(
     (sentence,) = section["data"]["sentences"]
     expected = Seq2Seq.load(trained).candidates(["a b"])[0]
     assert [one["text"] for one in sentence["hypotheses"]] == [one.text for one in expected]
+    assert main(["show", str(trained), "--text", "#", "--out", str(page), "--force"]) == 0
+    (warning,) = page_data(page)[0]["warnings"]
+    assert warning.startswith("The translation is a guess: the model does not know '#'")
+    (tmp_path / "lines").write_text("a b\n#\n")
+    assert main(["translate", str(trained), str(tmp_path / "lines"), "--show", str(page), "--force"]) == 0
+    unknown = "line 2: the model does not know '#'; the translation is a guess"
+    assert page_data(page)[0]["warnings"] == [unknown]
     network = {"model_size": 8, "heads": 2, "feedforward_size": 8, "encoder_layers": 1, "decoder_layers": 2}
     several = Seq2Seq(family="transformer", network=network, epochs=3).fit(["a b", "b"], ["b a", "b"])
     several.save(tmp_path / "several.safetensors")

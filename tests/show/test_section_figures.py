@@ -12,6 +12,7 @@ import pytest
 
 import regard
 from regard.cli import main
+from regard.show.page import page
 from regard.show.page.chapters import CHAPTERS, story
 from regard.show.page.examples import WORDS as FOUR
 from regard.show.page.examples import drawn as drawn_words
@@ -149,8 +150,18 @@ def test_a_step_of_a_decoder_of_one_s_own(model: Any, capsys: pytest.CaptureFixt
         assert seen[seen.index(token) + 1] == f"{100 * share:.1f} %"
     for token, share in steps.predicted[1]:
         assert f"{100 * share:.1f} %" in seen[seen.index(token, seen.index("It predicts")) :]
-    assert main([*command, "--out", "step.svg"]) == 2
-    assert "--token N draws the step that writes token N" in capsys.readouterr().err
+    assert main([*command, "--importance", "--out", "step.svg"]) == 2
+    assert "--importance makes a page" in capsys.readouterr().err
+
+
+def test_a_translation_of_one_s_own_is_a_heat_map(model: Any) -> None:
+    model.save("m.safetensors")
+    assert main(["show", "m.safetensors", "--text", "a b", "--out", "weights.svg"]) == 0
+    (best,) = model.translate(["a b"])
+    seen = re.findall(r"<text[^>]*>([^<]*)</text>", Path("weights.svg").read_text("utf-8"))
+    assert {*best.tokens, *best.source, best.text} <= {unescape(text) for text in seen}
+    ax = drawn(page(best).sections[0])
+    np.testing.assert_allclose(ax.images[0].get_array(), best.alignment, rtol=1e-6)
 
 
 def test_a_decoder_s_lanes_are_its_weights(model: Any) -> None:
@@ -189,4 +200,4 @@ def test_what_has_no_picture_is_refused(
 
 def test_every_part_of_the_story_has_a_picture() -> None:
     views = {part.view for chapter in CHAPTERS for part in parts(chapter.name)}
-    assert views == set(PICTURES)
+    assert views <= set(PICTURES)

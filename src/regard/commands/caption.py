@@ -160,7 +160,8 @@ class _Captions:
         unusual = self.model.model.source.out_of_range
         doubts = self.model.warnings(example, captions) if self.searched else unusual(example)
         if doubts:
-            self.failures.warn(f"{name}: the caption is a guess: {', '.join(doubts)}")
+            self.shown.warn(text := f"{name}: the caption is a guess: {', '.join(doubts)}")
+            self.failures.warn(text)
         return doubts
 
     def save(self) -> None:
@@ -199,6 +200,11 @@ class _Shown:
         """Check that no output overwrites these files or those before them."""
         check_outputs(self.outputs, inputs)
         self.inputs.update(map(_files.real, inputs))
+
+    def warn(self, text: str) -> None:
+        """Show a warning above the page."""
+        if self.page is not None:
+            self.page.warn(text)
 
     def add(self, number: int, example: Example, captions: Sequence[Translation]) -> None:
         """Show the captions of an example."""

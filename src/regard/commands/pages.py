@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from numpy.typing import ArrayLike
 
 from regard import _check
-from regard.commands.loading import load_all
+from regard.commands.loading import listed, load_all
 from regard.commands.options import check_outputs
 from regard.seq2seq.model import Seq2Seq
+from regard.seq2seq.sources import Example, Source
 from regard.seq2seq.translator import Translation, Translator, read_source
 from regard.show.page import HtmlPage
 from regard.show.page.alignment import alignment, beside_weights, of_read, sentence
@@ -19,7 +21,7 @@ from regard.show.page.document import check_new
 from regard.show.page.heads import of_model
 from regard.show.page.mechanism import of_decoder
 from regard.show.page.models import translation
-from regard.show.page.section import Section
+from regard.show.page.section import LONGEST_TEXT, Section, readable
 from regard.show.progress import Progress
 from regard.show.steps import TEXTS
 
@@ -47,6 +49,7 @@ class PageParts:
     def __init__(self, model: Translator, *, importance: bool = False) -> None:
         self.model, self.importance, self.sentences = model, importance, list[dict[str, Any]]()
         self.shown: list[tuple[dict[str, Any], Translation, Any]] = []
+        self.warnings: list[str] = []
 
     def add(
         self,
@@ -61,10 +64,14 @@ class PageParts:
         pairs = zip(described["hypotheses"], hypotheses, strict=True)
         self.shown += ((data, translation, source) for data, translation in pairs if translation.tokens)
 
+    def warn(self, text: str) -> None:
+        """Show a warning above all sentences."""
+        self.warnings.append(readable(text, LONGEST_TEXT))
+
     def page(self, title: str = "Attention") -> HtmlPage:
         """Return the page of all sentences, and of the heads of a transformer for the first one."""
         erased = self._erase() if self.importance else [None] * len(self.shown)
-        sections = [alignment(*self.sentences)] if self.sentences else []
+        sections = [replace(alignment(*self.sentences), warnings=self.warnings)] if self.sentences else []
         if self.shown and isinstance(self.model, Seq2Seq) and self.model.family == "transformer":
             _, best, source = self.shown[0]
             heads = of_model(self.model.heads(best, source), erased[0])
@@ -94,7 +101,15 @@ def translated(path: Path, text: str, *, title: str, importance: bool = False) -
     page = PageParts(model, importance=importance)
     for hypotheses in model.candidates([example]):
         page.add(hypotheses)
+        if doubts := (*_unknown(model.model.source, example), *model.warnings(example, hypotheses)):
+            page.warn(f"The translation is a guess: {', '.join(doubts)}")
     return page.page(title)
+
+
+def _unknown(source: Source, example: Example) -> Iterator[str]:
+    """Yield that a model does not know some symbols of a source, if so."""
+    if symbols := tuple(dict.fromkeys(source.unknown(example))):
+        yield f"the model does not know {listed(symbols)}"
 
 
 def decoder_step(

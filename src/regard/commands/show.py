@@ -81,7 +81,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=argument_types.path,
         metavar="FILE",
         help="the page to write; a name that ends in .png, .svg or .pdf: a picture of the weights, or of what --query,"
-        " --section or --token says",
+        " --section, --text or --token says",
     )
     group.add_argument(
         "--importance",
@@ -232,14 +232,14 @@ def _named_weights(path: Path) -> NDArray[Any]:
 
 
 def _draw(args: argparse.Namespace) -> int:
-    """Write a picture: of chapters, of a decoder's step, of one query, or of all weights."""
+    """Write a picture: of a chapter, of a translation, of one query, or of all weights."""
     check_picture(args.out)
     if args.query is not None and (option := first_given(args, ("--text", "--weights"))):
         _check.exclude(option, "--query")
     if first_given(args, _STORY):
         return _draw_chapter(args)
     if args.text is not None:
-        return _draw_step(args)
+        return _draw_translation(args)
     return _draw_lanes(args) if args.query is not None else _draw_weights(args)
 
 
@@ -258,13 +258,12 @@ def _draw_chapter(args: argparse.Namespace) -> int:
     return 0
 
 
-def _draw_step(args: argparse.Namespace) -> int:
-    """Write a picture of the decoder's step that writes a token."""
+def _draw_translation(args: argparse.Namespace) -> int:
+    """Write a picture of the weights of a translation, or of the decoder's step that writes a token."""
     from regard.show.figures._sections import drawn
 
-    if args.token is None:
-        rule = f"--text makes a page: --out must end in .html. Got {args.out} instead."
-        _check.fail(rule, hint="--token N draws the step that writes token N")
+    if args.importance:
+        _check.fail(f"--importance makes a page: --out must end in .html. Got {args.out} instead.")
     save(args.out, drawn(_text(args).sections[0]))
     print(args.out)
     return 0

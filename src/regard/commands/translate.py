@@ -19,6 +19,7 @@ from regard.commands.loading import (
     add_model,
     add_unknown,
     linked_unit,
+    listed,
     load_all,
     make_picture_folder,
     word_links,
@@ -224,6 +225,10 @@ class _Output:
             return
         if self.path:
             self.page.add(translations)
+            if line.unseen:
+                self.page.warn(
+                    f"line {line.number}: the model does not know {listed(line.unseen)}; the translation is a guess"
+                )
         for rank, translation in enumerate(translations, 1):
             columns = self.answers.columns(translation, probability if rank == 1 else None)
             print(self._row(number, columns + self._further(line, translation)))

@@ -1,4 +1,4 @@
-"""The sections of a page as figures: what `regard show --section NAME --out FILE.svg` writes."""
+"""The sections of a page as figures, which `regard show` writes for `--section` and `--text`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from regard.context import Attention, attend
 from regard.position import rotary
 from regard.scores import additive
 from regard.show.figures._curves import Panel, by_length, curves
-from regard.show.figures._heatmap import heatmaps
+from regard.show.figures._heatmap import heatmap, heatmaps
 from regard.show.figures._lanes import BLUE, ORANGE, lanes
 from regard.show.figures._strips import strips
 from regard.show.figures.figure import drawable, house_style, new_figure, show_in_notebooks, write_literally
@@ -139,6 +139,13 @@ def _decoder(data: Data, texts: Texts) -> Axes:
     return _bars(title, [(head, _with_others(rows, others)) for head, rows in groups])
 
 
+def _alignment(data: Data, _: Texts) -> Axes:
+    """The weights of the best hypothesis of the first sentence."""
+    sentence = data["sentences"][0]
+    best = sentence["hypotheses"][0]
+    return heatmap(unpacked(best["weights"]), best["tokens"], sentence["source"], title=best["text"])
+
+
 Rows = list[tuple[str, float]]
 
 
@@ -180,4 +187,5 @@ PICTURES: dict[str, Callable[[Data, Texts], Axes | Figure]] = {  # by the view o
     "multihead": _heads,
     "block": lambda _, texts: strips(texts),
     "translation": _decoder,
+    "alignment": _alignment,
 }
