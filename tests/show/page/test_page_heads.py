@@ -73,6 +73,8 @@ def test_heads_of_a_model_are_three_groups() -> None:
         ("decoder", ["a"], ["<s>"]),
         ("source", ["a"], ["x", "</s>"]),
     ]
+    kinds = [group["about"].split(":")[0] for group in section.data["groups"]]
+    assert kinds == ["Self-attention", "Masked self-attention", "Cross-attention"]
 
 
 def test_recorded_attentions_of_the_same_shape_are_layers() -> None:

@@ -220,10 +220,18 @@ def of_model(model_heads: AllHeads, importance: Importance = None) -> Section:
         ("source", model_heads.source, model_heads.target_tokens, source, needed),
     )
     return heads(
-        group(name, weights, rows, columns, importance=beside)
+        {**group(name, weights, rows, columns, importance=beside), "about": _ABOUT[name]}
         for name, weights, rows, columns, beside in parts
         if weights.size
     )
+
+
+_ABOUT = {  # the groups of a translator
+    "encoder": "Self-attention: each word of the source looks at all words of the source.",
+    "decoder": "Masked self-attention: for the word of its row, which is written next, the decoder looks at the words"
+    " before it, from <s> on. What comes later is hidden, so its weight is 0.",
+    "source": "Cross-attention: for the word of its row, the decoder looks at the words of the source.",
+}
 
 
 def of_recorded(

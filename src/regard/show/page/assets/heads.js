@@ -16,6 +16,7 @@ regard.view("heads", (root, data, { section }) => {
   const grid = el("div.head-grid", { role: "group", "aria-label": "All heads" });
   const table = el("div.head-table", { tabindex: "0", role: "region", "aria-label": "Measures of all heads" });
   const large = el("div.head-large");
+  const about = el("p.soft");
   const own = () => groups[view.state.group];
   let show = null;
   const choose = (position) => {
@@ -34,6 +35,8 @@ regard.view("heads", (root, data, { section }) => {
     const { state } = view;
     const [layer, head] = ["layer", "head"].map((axis, k) => Math.min(state[axis], own().count[k] - 1));
     if (buttons) buttons.set(state.group);
+    put(about, own().about ?? "");
+    about.hidden = !own().about;
     order();
     show = largeHead(large, own(), { layer, head }, state, fill);
     choose({ layer, head });
@@ -56,6 +59,7 @@ regard.view("heads", (root, data, { section }) => {
   }));
   if (buttons) root.append(buttons.element);
   root.append(
+    about,
     exported,
     el("div.heads-top", grid, table),
     el("p.soft.meaning", { hidden: !known.size }, head, meaning),
