@@ -235,7 +235,8 @@ def _weights(story: Explanation, _: int) -> list[str]:
     rows = zip(story.queries_named, story.weights, visible, strict=True)
     written = weight_text(are_shares(story.weights, story.normalize))
     sentences = [
-        _sentence(name, story.keys_named, *row, written) for name, *row in list(rows)[:_MOST_SENTENCES]
+        _sentence(name, story.keys_named, row, seen, written)
+        for name, row, seen in list(rows)[:_MOST_SENTENCES]
     ]
     if (more := len(story.weights) - _MOST_SENTENCES) > 0:
         sentences.append(f"and so on for {more} more")

@@ -366,6 +366,20 @@ def test_a_printed_page_has_its_colours_on_white_and_no_controls(opened: Any, th
         assert not tab.locator(control).first.is_visible(), control
 
 
+def test_numbers_on_paper_are_as_large_as_their_labels(opened: Any) -> None:
+    tab = opened(HtmlPage([drawn(WORDS, 42), word_order()]))
+    tab.emulate_media(media="print")
+    sizes = """() => [...document.querySelectorAll('table')].filter((part) => part.checkVisibility()).map((table) =>
+        ['th', 'td:not(.corner)'].map((name) => [...table.querySelectorAll(name)]
+            .map((cell) => cell.querySelector('input') ?? cell).filter((part) => part.value ?? part.textContent)
+            .map((part) => parseFloat(getComputedStyle(part).fontSize))))"""
+    shown = tab.evaluate(sizes)
+    assert sum(bool(labels and numbers) for labels, numbers in shown) > 5
+    for labels, numbers in shown:
+        assert max(labels, default=0) <= min(numbers, default=99) + 1e-6
+    assert not tab.locator("[data-part=options]").first.is_visible()  # a heading without its controls
+
+
 def test_words_become_vectors_that_can_be_changed(words: Any) -> None:
     words.get_by_role("radio", name="Vectors").click()
     agrees(words, of_words(WORDS))

@@ -196,12 +196,7 @@ function drawOthers({ rest, weights, known, text }, at, i) {
   return el(
     "svg:g.lane.soft",
     laneText(othersText(rest), at.name, at.flow ? y + 5 : y - 24),
-    laneText(
-      known(2) ? text(total(rest.map((j) => weights[j]))) : "?",
-      at.share,
-      at.flow ? y + 5 : y - 24,
-      AT_END,
-    ),
+    laneText(known(2) ? text(total(rest.map((j) => weights[j]))) : "?", at.share, at.flow ? y + 5 : y - 24, AT_END),
   );
 }
 

@@ -147,18 +147,19 @@ function draw(view) {
 }
 
 const MOST_BUTTONS = 12; // to pick a query by
+const MOST_OPEN = 100; // whose numbers are open
 const MOST_CELLS = 1024; // weights that are numbers of their own; more are a picture
 
 const pairsOf = ({ query_labels, key_labels }) => query_labels.length * key_labels.length;
 const isLarge = (state) => pairsOf(state) > MOST_CELLS;
 
-// The parts that are closed in a chapter; alone, only matrices of many queries are.
+// The parts that are closed in a chapter; alone, only the numbers of many words are.
 const drawerOfPart =
   (view) =>
   ([name, content]) => {
     if (!content) return null;
-    const most = { matrices: 100, inputs: MOST_CELLS }[name] ?? Infinity;
-    view.open[name] ??= !view.inside && pairsOf(view.state) <= most;
+    const many = pairsOf(view.state) > MOST_OPEN && ["matrices", "inputs"].includes(name);
+    view.open[name] ??= !view.inside && !many;
     const drawer = regard.drawer(TEXTS.drawers[name], [content], view.open[name]);
     drawer.dataset.part = name;
     on(drawer, "toggle", () => {
