@@ -65,6 +65,20 @@ def test_no_sentence_of_a_language_is_english(language: str) -> None:
             assert other[path] != text, path
 
 
+@pytest.mark.parametrize("language", sorted({*LANGUAGES} - {"en"}))
+def test_the_words_that_english_explains_are_explained(language: str) -> None:
+    other = dict(leaves(texts(language)))
+    for path, text in leaves(texts("en")):
+        if path[-1] not in ("latex", "formula", "worked"):
+            assert marks(other[path]) == marks(text), path
+
+
+def marks(text: str) -> set[str]:
+    """The entries of the words in brackets."""
+    found = re.findall(r"\[([^\]]+)\](?:\(([\w -]+)\))?", text)
+    return {(name or word).lower().removesuffix("s") for word, name in found}
+
+
 def test_no_line_of_french_begins_with_a_mark() -> None:
     for path, text in leaves(texts("fr")):
         if text != dict(leaves(texts("en"))).get(path):
@@ -275,10 +289,10 @@ def test_slides_show_the_three_steps_one_after_the_other_and_answer_the_guess(op
 
 
 SAME = {  # words of English that are words of the other language too, or names
-    "fr": "annotation annotations attention causal cos entmax exp feed forward key language logit model noir page "
+    "fr": "annotation annotations attention bleu causal cos entmax exp feed forward key language logit model noir page "
     "place position positions query readout score scores softcap softmax source sparsemax tanh value values weight "
     "animal cell format directions",
-    "de": "attention cell cos decoder encoder exp feed forward format key keys queries query score scores softcap "
+    "de": "attention bleu cell cos decoder encoder exp feed forward format key keys queries query score scores softcap "
     "softmax tanh value values",
 }
 STRINGS = """() => {
