@@ -295,7 +295,7 @@ function headline({ state, names }, { weights, logits, context }, known) {
   const { row } = state;
   const query = state.query_labels[row];
   if (!known(2)) return regard.filledWith(TEXTS.sentence.which, { key: names.key, query: bdi(query) });
-  const said = sentence(query, state.key_labels, weights[row], logits?.[row], weightText(weights));
+  const said = sentence(query, state.key_labels, weights[row], logits?.[row], wordingOf(weights));
   const meant = state.means && known(3) && ["; ", meaning(state, query, context[row])];
   return [said, meant, state.tried && state.first.after && [". ", state.first.after]];
 }
@@ -317,7 +317,7 @@ function laneNumbers({ state, names }, result, key, columns, known) {
     ...columns,
     ...{ key, known, topics, bounds, powers, labels: key_labels, query: query_labels[row], names },
     ...{ scores: scores?.[row], weights: weights[row], context: context?.[row] },
-    ...{ text: weightText(weights), shares: areShares(weights) },
+    ...{ text: wordingOf(weights), shares: areShares(weights) },
     visible: weights[row].map((_, j) => logits?.[row][j] !== -Infinity),
     how: powers && `exp(${logitFormula(options, result)})`,
   };

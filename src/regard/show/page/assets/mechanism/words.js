@@ -85,7 +85,7 @@ regard.workedScore = workedScore;
 
 // Weights (n, m) as texts: shares of 1 in per cent; those of a sigmoid or ReLU, whose rows sum to more, as numbers.
 const areShares = (rows) => rows.every((row) => !(total(row) > 1.02));
-const weightText = (rows) => (areShares(rows) ? regard.percent : (x) => short(x, 3));
+const wordingOf = (rows) => (areShares(rows) ? regard.percent : (x) => short(x, 3));
 
 // "word 1 attends mostly to word 3 (74.9 %), then to word 1 (23.6 %)." The words follow the size of the largest weight
 // and its margin to the second; `wording` makes a text of a weight.
