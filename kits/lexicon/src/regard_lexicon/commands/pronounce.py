@@ -208,9 +208,8 @@ def _as_lexicon(answers: Iterable[Sequence[Pronunciation] | Failed]) -> tuple[Le
         if isinstance(found, Failed):
             missing.append(LeftOut("", (), clean(found.error)))
             continue
-        most = max(answer.confidence for answer in found) or 1.0
         for answer in found:
-            probability = answer.probability if answer.source == "dictionary" else answer.confidence / most
+            probability = answer.probability if answer.source == "dictionary" else answer.confidence
             try:
                 entries.append(checked(answer.word, Variant(answer.phones, probability or None, answer.role)))
             except InvalidEntry as error:
