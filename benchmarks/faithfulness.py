@@ -136,10 +136,10 @@ def help_links() -> list[frozenset[tuple[int, int]]]:
 
 
 @cache
-def captions() -> Data:
-    """Draw scenes."""
+def captions(test: int = 20) -> Data:
+    """Draw scenes, so many of them for the test."""
     scenes = load_module(DATA / "digits" / "scenes.py")
-    parts = {"train": 6_000, "valid": 200, "test": 20}
+    parts = {"train": 6_000, "valid": 200, "test": test}
     drawn = (scenes.draw_scenes(scenes.read_digits(), *part, 1) for part in parts.items())
     return Data(*([(scene.picture, scene.caption) for scene in part] for part in drawn))
 

@@ -1,12 +1,14 @@
 """What do other normalisations of a decoder's attention give? Three tasks, at equal steps.
 
     python benchmarks/normalizations.py [--tasks translation captions sounds] [--names softmax sparsemax] [--steps 300]
+        [--kept]
 
 The tasks and sizes are those of `faithfulness.py`; the network is its conditional one. Of held-out items this prints
-BLEU or, of sounds, the share of wrong answers; the share of weights that are exactly 0; how often the largest weight of
-an output is that of the input whose erasure it loses most by; and the training steps in a second of processor time, of
-a training of 30 steps. Softmax is trained by one call of the library for all decoder steps, the others step by step.
-Finished rows are in `runs/normalizations`.
+BLEU, of captions the errors for 100 words, of sounds the share of wrong answers; the share of weights that are exactly
+0; how often the largest weight of an output is that of the input whose erasure it loses most by, of as many items as
+there; and the training steps in a second of processor time, of a training of 30 steps. Softmax is trained by one call
+of the library for all decoder steps, the others step by step, hard attention with positions that are drawn. Finished
+rows and models are in `runs/normalizations`.
 """
 
 from __future__ import annotations
@@ -14,32 +16,40 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-from faithfulness import NETWORKS, TASKS
+from faithfulness import NETWORKS, TASKS, captions
 from record import Row, add_option, keep, save
-from trial import RUNS, header, sides
+from trial import RUNS, header, load_or_train, sides
 
 from data import run
 from regard.commands.evaluate.faithfulness import compare_with_erasure
 from regard.seq2seq import Seq2Seq, TrainingConfig
-from regard.seq2seq.evaluation.metrics import bleu, exact
+from regard.seq2seq.evaluation.metrics import bleu, error_rate, exact
 from regard.seq2seq.translator import Translation
 
-NAMES = ("softmax", "sparsemax", "entmax", "sigmoid", "relu", "local_m", "local_p")
+NAMES = ("softmax", "sparsemax", "entmax", "sigmoid", "relu", "hard", "local_m", "local_p")
 SPEED_STEPS = 30
 ORDERED = ("translation", "sounds")  # tasks whose sources have positions
+CAPTIONED = 500  # scenes of the test
+QUALITIES = {"bleu": "BLEU", "errors": "% errors", "wrong": "% wrong"}
 
 
 def measured(task: str, name: str, steps: int) -> Row:
     """Train and measure a model, or return what has been measured."""
-    path = RUNS / "normalizations" / f"{task}-{name}-{steps}.json"
+    path = path_of(task, name, steps)
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(measure(task, name, steps)), encoding="utf-8")
     row: Row = json.loads(path.read_text(encoding="utf-8"))
     return row
+
+
+def path_of(task: str, name: str, steps: int) -> Path:
+    """Return the file of what has been measured."""
+    return RUNS / "normalizations" / f"{task}-{name}-{steps}.json"
 
 
 def trained(task: str, name: str, steps: int) -> Seq2Seq:
@@ -53,14 +63,16 @@ def trained(task: str, name: str, steps: int) -> Seq2Seq:
 
 def measure(task: str, name: str, steps: int) -> Row:
     """Train a model, and measure it on held-out items."""
-    model, (sources, targets) = trained(task, name, steps), sides(TASKS[task].data().test)
+    model = load_or_train(f"normalizations/{task}-{name}-{steps}", lambda: trained(task, name, steps))
+    compared = len(TASKS[task].data().test)
+    sources, targets = sides(captions(CAPTIONED).test if task == "captions" else TASKS[task].data().test)
     answers = model.translate(sources)
     about: Row = {"task": task, "normalize": name, "steps": steps, "items": len(answers)}
     about |= quality(task, answers, [str(target) for target in targets])
     about |= {"zeros": zeros(answers), "steps_per_second": speed(task, name)}
-    written = [i for i, answer in enumerate(answers) if answer.text]
-    compared = compare_with_erasure(model, [sources[i] for i in written], [answers[i].text for i in written])
-    return about | {"top": compared.kinds["weights"].top.value}
+    written = [i for i, answer in enumerate(answers[:compared]) if answer.text]
+    erased = compare_with_erasure(model, [sources[i] for i in written], [answers[i].text for i in written])
+    return about | {"top": erased.kinds["weights"].top.value}
 
 
 def speed(task: str, name: str) -> float:
@@ -74,11 +86,13 @@ def speed(task: str, name: str) -> float:
 
 
 def quality(task: str, answers: list[Translation], targets: list[str]) -> Row:
-    """Return BLEU, or of sounds the share of wrong answers in percent."""
+    """Return BLEU of translations, errors for 100 words of captions, or of sounds the percentage of wrong answers."""
     texts = [answer.text for answer in answers]
-    if task == "sounds":
-        return {"wrong": 100 * (1 - exact(texts, targets))}
-    return {"bleu": bleu(texts, targets).score}
+    if task == "translation":
+        return {"bleu": bleu(texts, targets).score}
+    if task == "captions":
+        return {"errors": 100 * error_rate(texts, targets)}
+    return {"wrong": 100 * (1 - exact(texts, targets))}
 
 
 def zeros(answers: list[Translation]) -> float:
@@ -89,7 +103,7 @@ def zeros(answers: list[Translation]) -> float:
 
 def line(row: Row) -> str:
     """Return a line of the table."""
-    score = f"{row['bleu']:6.1f} BLEU" if "bleu" in row else f"{row['wrong']:5.1f} % wrong"
+    score = next(f"{row[key]:5.1f} {text}" for key, text in QUALITIES.items() if key in row)
     shares = f"{100 * row['zeros']:5.1f} % zeros, {100 * row['top']:5.1f} % top"
     return (
         f"{row['task']:<12}{row['normalize']:<10}{score:>14}, {shares}, {row['steps_per_second']:.1f} steps/s"
@@ -105,12 +119,14 @@ def main() -> None:
     parser.add_argument("--tasks", nargs="+", choices=tasks, default=tasks)
     parser.add_argument("--names", nargs="+", choices=NAMES, default=NAMES)
     parser.add_argument("--steps", type=int, default=300, metavar="N")
+    parser.add_argument("--kept", action="store_true", help="train none: only the models that were measured")
     add_option(parser)
     args = parser.parse_args()
     header(f"{args.steps} steps")
     for task in args.tasks:
         for name in args.names:
-            if task in ORDERED or not name.startswith("local"):
+            possible = task in ORDERED or not name.startswith("local")
+            if possible and not (args.kept and not path_of(task, name, args.steps).exists()):
                 row = measured(task, name, args.steps)
                 keep(**row)
                 print(line(row), flush=True)

@@ -606,7 +606,8 @@ def normalizations() -> list[str]:
 
 def normalized(row: Row) -> list[str]:
     """Return the cells of a normalisation of a task."""
-    quality = f"BLEU {row['bleu']:.1f}" if "bleu" in row else f"{row['wrong']:.0f} % wrong"
+    quality = f"BLEU {row['bleu']:.1f}" if "bleu" in row else ""
+    quality += "".join(f"{row[key]:.0f} % {key}" for key in ("errors", "wrong") if key in row)
     shares = (f"{100 * row[key]:.0f}" for key in ("zeros", "top"))
     return [quality, *shares, f"{row['steps_per_second']:.1f}"]
 

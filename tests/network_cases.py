@@ -80,7 +80,7 @@ ATTENTIONS: list[dict[str, Any]] = [
     *({"score": score} for score in SCORES if score not in ("additive", "concat", "dot", "location")),
     {"score": "dot", "decoder": 6},
     {"score": "location", "positions": 2},  # fewer than the longest source has
-    *({"normalize": name} for name in ("sparsemax", "entmax", "sigmoid", "relu")),
+    *({"normalize": name} for name in ("sparsemax", "entmax", "sigmoid", "relu", "hard")),
     *({"normalize": name, "window": 1} for name in LOCAL),
 ]
 # Attention does not know the style. The two that have one call for all steps, unless the attention is another, try half

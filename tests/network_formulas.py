@@ -149,6 +149,7 @@ def weights_of(config: RecurrentConfig | TransformerConfig, scores: Array) -> Ar
     rows: dict[str, oracle.Normalize] = {
         "sparsemax": oracle.sparsemax,
         "entmax": entmax,
+        "hard": oracle.hard,
         "sigmoid": oracle.sigmoid(),
         "relu": oracle.relu,
     }

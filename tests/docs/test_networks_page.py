@@ -61,7 +61,7 @@ CONFIGS: list[Config] = [
     *(recurrent(style=style, layers=2) for style in ("conditional", "bahdanau", "luong")),
     recurrent(style="luong", input_feeding=False),
     recurrent(score="location", positions=3),
-    *(recurrent(normalize=name, score="cosine") for name in NORMALIZERS[1:]),
+    *(recurrent(normalize=name, score="cosine") for name in (*NORMALIZERS[1:], "hard")),
     *(
         recurrent(normalize=name, window=2, style=style)
         for name, style in product(LOCAL, ("luong", "bahdanau"))

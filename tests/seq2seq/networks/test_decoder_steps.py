@@ -165,6 +165,7 @@ def test_a_recurrent_decoder_is_opened_to_the_words_that_it_predicts(
         ({"normalize": "entmax", "score": "gaussian"}, "options"),
         ({"normalize": "entmax", "alpha": 1.25}, "given"),
         ({"normalize": "sigmoid", "score": "concat"}, "given"),
+        ({"normalize": "hard"}, "options"),
         ({"normalize": "local_m", "window": 1}, "given"),
         ({"normalize": "local_p", "window": 2, "style": "luong"}, "given"),
         ({"score": "location", "positions": 3}, "options"),

@@ -174,11 +174,12 @@ def test_the_mean_of_the_parameters_is_validated_and_kept() -> None:
             np.testing.assert_allclose(mean, expected, atol=1e-5)
 
 
-def test_two_threads_give_the_bits_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("normalize", ["softmax", "hard"])
+def test_two_threads_give_the_bits_of_one(normalize: str, monkeypatch: pytest.MonkeyPatch) -> None:
     results = []
     for threads in ("1", "2"):  # with more than one BLAS thread, halves are worked on in turn
         monkeypatch.setenv("OPENBLAS_NUM_THREADS", threads)
-        training = begun(resolved(epochs=2, batch_tokens=200, warm_up=1))
+        training = begun(resolved(epochs=2, batch_tokens=200, warm_up=1), normalize=normalize)
         list(training)
         results.append(training.flat.tobytes())
     assert results[0] == results[1]
@@ -201,7 +202,9 @@ def test_a_nan_loss_stops_with_the_last_good_parameters() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "options", [{}, {"style": "luong", "cell": "lstm", "score": "general"}], ids=["gru", "lstm"]
+    "options",
+    [{}, {"style": "luong", "cell": "lstm", "score": "general"}, {"normalize": "hard"}],
+    ids=["gru", "lstm", "hard"],
 )
 @pytest.mark.parametrize(
     "given",

@@ -46,9 +46,10 @@ class RecurrentConfig:
     score : {"additive", "general", "dot", "scaled_dot", "concat", "cosine", "gaussian", "location", "none"}
         The score function, see `regard.seq2seq.networks.recurrent.attention`. With "none" there is no attention: the
         decoder reads the last states of the encoder only.
-    normalize : {"softmax", "sparsemax", "entmax", "sigmoid", "relu", "local_m", "local_p"}
-        Step 2, see `regard.weights`. local_m centres the window on the source position of the step's number, local_p on
-        one that the decoder's state predicts.
+    normalize : {"softmax", "sparsemax", "entmax", "sigmoid", "relu", "hard", "local_m", "local_p"}
+        Step 2, see `regard.weights`. With hard, a step attends to the position of the largest weight, and in training
+        to one that is drawn, see `regard.seq2seq.networks.recurrent.choices`. local_m centres the window on the source
+        position of the step's number, local_p on one that the decoder's state predicts.
     alpha : float
         That of entmax.
     window : int
@@ -99,7 +100,7 @@ class RecurrentConfig:
         refused=(-1, "at least 0"),
     )
     score: str = option("score function", "additive", choices=("none", *SCORES), example="general")
-    normalize: str = normalize_option(*LOCAL)
+    normalize: str = normalize_option("hard", *LOCAL)
     alpha: float = alpha_option()
     window: int = option("with local_m and local_p: positions on either side of the centre", 10, example=2)
     positions: int = option("with score=location: source positions that have a weight", 64, example=3)

@@ -16,6 +16,7 @@ from regard.kernels import recurrence
 from regard.nn import dropout, embed
 from regard.seq2seq.networks.recurrent.attention import Encoded
 from regard.seq2seq.networks.recurrent.cells import parts
+from regard.seq2seq.networks.recurrent.choices import Choices
 from regard.seq2seq.networks.recurrent.config import RecurrentConfig
 from regard.seq2seq.networks.recurrent.fused import fused_decoder
 from regard.seq2seq.networks.recurrent.ops import Node, Taped
@@ -32,11 +33,12 @@ class Decoded(NamedTuple):
     """The decoder's output under teacher forcing.
 
     `readout` (n, B, E): predicts each next token, by a product with the target embedding; `weights` (n,
-    B, T): the attention weights, if they were requested.
+    B, T): the attention weights, if they were requested; `drawn` (n, B, T): the choices of hard attention in training.
     """
 
     readout: Array
     weights: Array | None
+    drawn: Array | None = None
 
 
 def decode(
@@ -61,7 +63,9 @@ def decode(
     """
     embedded, embed_back = embed(p["target_embedding"], tokens)  # (n, B, E)
     dropped, embedded_back = dropout(embedded, rates[0], rng)
-    ops, y = Taped(p, c, encoded, with_weights=with_weights), Node(dropped)
+    draws = c.attends and c.normalize == "hard"
+    choices = Choices(rng, tokens.shape[1]) if rng is not None and draws else None
+    ops, y = Taped(p, c, encoded, with_weights=with_weights, choices=choices), Node(dropped)
     fused = c.fused and recurrence.native_does(dropped, p["decoder_state"], *encoded[:3])
     readout, weights = (_fused if fused else _unrolled)(ops, c, y)
     repeated = np.tile(readout.value, (1, readings, 1)) if readings > 1 else readout.value
@@ -80,7 +84,8 @@ def decode(
         (g["target_embedding"],) = embed_back(embedded_back(y.summed())[0], onto)
         return dencoded, g
 
-    return Decoded(dropped, weights.value if weights and with_weights else None), pullback
+    drawn = np.stack(choices.drawn) if choices else None
+    return Decoded(dropped, weights.value if weights and ops.with_weights else None, drawn), pullback
 
 
 def _unrolled(ops: Taped, c: RecurrentConfig, y: Node) -> tuple[Node, Node | None]:

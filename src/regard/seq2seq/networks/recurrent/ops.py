@@ -9,17 +9,20 @@ Letters: B sentences, k hypotheses, T source positions, D decoder state, C annot
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from regard._attention import attention_vjp
+from regard._einsum import einsum
 from regard._layout import as_rows
 from regard.kernels.matrix import multiply, multiply_and_sum
 from regard.nn import gru_step, lstm_step
 from regard.seq2seq.networks.padding import append_identity
 from regard.seq2seq.networks.recurrent.attention import LEARNED, Encoded, Place, attend_once, options
+from regard.seq2seq.networks.recurrent.choices import Choices
 from regard.seq2seq.networks.recurrent.config import RecurrentConfig
 
 __all__ = ["Forward", "Node", "Ops", "Taped"]
@@ -126,9 +129,17 @@ class Taped:
     """
 
     def __init__(
-        self, p: Mapping[str, Array], c: RecurrentConfig, source: Encoded, *, with_weights: bool = False
+        self,
+        p: Mapping[str, Array],
+        c: RecurrentConfig,
+        source: Encoded,
+        *,
+        with_weights: bool = False,
+        choices: Choices | None = None,
     ) -> None:
-        self.p, self.c, self.source, self.with_weights = p, c, source, c.attends and with_weights
+        self.p, self.source, self.choices = p, source, choices
+        self.c = replace(c, normalize="softmax") if choices else c  # choices are drawn from it
+        self.with_weights = c.attends and (with_weights or choices is not None)
         self.forward = Forward(p, c, source)
         self.start, self.keys, self.values, self.final = map(Node, source[:4])
         self.taken = 0  # steps
@@ -210,7 +221,22 @@ class Taped:
                     ops._add(LEARNED[name], gradient[..., : parameter.shape[-1]])
 
         self.tape.append(back)
+        if self.choices and weights:
+            return self._chosen(self.choices, context, weights), weights
         return context, weights
+
+    def _chosen(self, choices: Choices, context: Node, weights: Node) -> Node:
+        """Return the values (B, C) at the positions that are drawn; of the other sentences the weighted sum."""
+        drawn, soft = choices.draw(weights.value), choices.soft
+        chosen = Node(np.where(soft, context.value, einsum("bt,btc->bc", drawn, self.source.values)))
+
+        def back(ops: Taped) -> None:
+            dchosen = chosen.summed()
+            context.add(dchosen * soft)
+            ops.values.add(drawn[..., None] * dchosen[:, None])
+
+        self.tape.append(back)
+        return chosen
 
     def split(self, node: Node, count: int) -> list[Node]:
         """Return equal parts of a node along its last axis."""
