@@ -13,6 +13,7 @@ from regard import nn
 from regard.seq2seq.corpus.batching import Batch, EncodedPair, collate
 from regard.seq2seq.networks.base import LossOptions
 from regard.seq2seq.networks.parameters import Parameters
+from regard.seq2seq.networks.recurrent import choices as module
 from regard.seq2seq.networks.recurrent.choices import Choices, choice_loss
 from regard.seq2seq.networks.recurrent.config import RecurrentConfig
 from regard.seq2seq.networks.recurrent.decoder import decode
@@ -79,8 +80,11 @@ def expected_loss(config: RecurrentConfig, batch: Batch) -> Any:
 
 @pytest.mark.parametrize("style", ["conditional", "bahdanau", "luong"])
 @pytest.mark.parametrize("count", [1, pytest.param(2, marks=pytest.mark.slow)])
-def test_the_expected_gradient_is_that_of_the_expected_loss(style: str, count: int) -> None:
-    """With a sentence alone, which has no baseline, and with two of different lengths."""
+def test_the_expected_gradient_is_that_of_the_expected_loss(
+    style: str, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a sentence alone, which has no baseline, and with two of different lengths; the sum has its full weight."""
+    monkeypatch.setattr(module, "_REWARD", 1.0)
     config = RecurrentConfig(9, 7, **SIZES, style=style, normalize="hard")
     flat = np.random.default_rng(2).normal(size=Parameters(config.shapes()).flat.size)
     assert nn.check_gradients(expected_loss(config, collate(PAIRS[:count])), [flat], directions=2) < 1e-7
@@ -95,7 +99,7 @@ def test_advantages_by_hand() -> None:
     gradient = pullback(1.0)
     assert gradient is not None
     # Of 3 tokens, the first sentence costs 7 / 3 and then 4 / 3; the second 1 / 3, and then no other has a baseline.
-    np.testing.assert_allclose(gradient[..., 0], [[2, -2], [4 / 3, 0]], atol=1e-12)
+    np.testing.assert_allclose(gradient[..., 0] / module._REWARD, [[2, -2], [4 / 3, 0]], atol=1e-12)
 
 
 def test_positions_are_drawn_as_often_as_their_weights_say() -> None:
