@@ -57,7 +57,14 @@ def test_each_picture_of_a_chapter_is_written_as_svg_with_text(
     assert paths == ["x.svg", *(f"x-{k}.svg" for k in range(2, len(parts(name)) + 1))]
     known = texts(language)
     expected = {
-        "why": [{*known["why"]["curves"].values(), known["why"]["axis"]}],
+        "why": [
+            {
+                *known["why"]["curves"].values(),
+                known["why"]["axis"],
+                known["why"]["vector"],
+                *known["why"]["sentence"].split()[:8],
+            }
+        ],
         "shares": [
             {
                 *known["examples"]["bank"]["words"],
@@ -83,7 +90,7 @@ def test_each_picture_of_a_chapter_is_written_as_svg_with_text(
 
 def test_lengths_are_the_measured_ones() -> None:
     (section,) = parts("why")
-    with_attention, without = (line.get_ydata() for line in drawn(section).lines)
+    with_attention, without = (line.get_ydata() for line in drawn(section).axes[1].lines)
     np.testing.assert_array_equal(with_attention, [row["attention"] for row in section.data["rows"]])
     np.testing.assert_array_equal(without, [row["without"] for row in section.data["rows"]])
 

@@ -34,6 +34,7 @@ Texts = dict[str, Any]
 
 _SIZE = 64  # numbers of queries and keys, without whose scale most starts do not learn
 _LISTED = 12  # words of the source that have a bar
+_SQUEEZED, _CELLS = 8, 24  # words of a sentence, and numbers of its one vector
 
 
 def drawn(section: Section, texts: Texts = TEXTS) -> Axes | Figure:
@@ -44,11 +45,37 @@ def drawn(section: Section, texts: Texts = TEXTS) -> Axes | Figure:
     return PICTURES[section.view](section.data, texts)
 
 
-def _lengths(data: Data, texts: Texts) -> Axes:
-    """BLEU by length, with and without attention."""
+@house_style()
+def _lengths(data: Data, texts: Texts) -> Figure:
+    """The sentence in one vector, and BLEU by length, with and without attention."""
     why, rows = texts["why"], data["rows"]
+    figure = new_figure(6, 5.6)
+    above, below = figure.subplots(2, height_ratios=(2, 3))
+    _squeezed(above, why["sentence"].split()[:_SQUEEZED], why)
     lines = {name: [row[kind] for row in rows] for kind, name in why["curves"].items()}
-    return by_length([row["tokens"] for row in rows], lines, along=why["axis"], title=why["plot"])
+    by_length([row["tokens"] for row in rows], lines, along=why["axis"], ax=below, title=why["plot"])
+    return figure
+
+
+def _squeezed(ax: Axes, words: list[str], why: Texts) -> None:
+    """Draw words that share the cells of one vector, which is all that the decoder gets."""
+    (names, (title, decoder)), fonts = drawable([words, [why["vector"], why["decoder"]]])
+    ax.set(xlim=(0, _CELLS), ylim=(4.3, -0.4))
+    ax.set_axis_off()
+    ax.set_title(title, loc="left", fontsize=10)
+    wide = _CELLS / len(names)
+    for k, name in enumerate(names):
+        middle = (k + 0.5) * wide
+        ax.text(middle, 0, name, ha="center", va="center", fontsize=8)
+        ax.plot([middle, middle], [0.4, 1.4], color="gray", linewidth=0.8)
+    owners = (np.arange(_CELLS) + 0.5) // wide
+    colors = [(BLUE, ORANGE)[int(owner) % 2] for owner in owners]
+    ax.barh(2, 0.9, 0.8, left=np.arange(_CELLS) + 0.05, color=colors)
+    ax.annotate("", (_CELLS / 2, 3.4), (_CELLS / 2, 2.5), arrowprops={"arrowstyle": "->", "color": "gray"})
+    ax.text(_CELLS / 2, 3.8, decoder, ha="center", va="center")
+    write_literally(ax, fonts)
+    for text in ax.texts:
+        text.set(fontfamily=fonts, parse_math=False)
 
 
 def _query(data: Data, texts: Texts) -> Axes:
