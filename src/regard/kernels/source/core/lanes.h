@@ -398,7 +398,9 @@ NOINLINE Prefetch transpose_rows(const T* in, int64_t stride, int64_t rows, int6
                 P::next(at, stride * int64_t(sizeof(T)), x);
                 UNROLL for (int i = 0; i < P::SEGMENT; i++) store(out + (c + i) * step + r, (V<T>)x[i]);
             }
-        } else if (r < rows) c = transpose_few_rows(in + r * stride, stride, rows - r, columns, out + r, step);
+        } else if constexpr (sizeof(T) == 4) {  // for the others, too, the library would be 8 KB larger
+            if (r < rows) c = transpose_few_rows(in + r * stride, stride, rows - r, columns, out + r, step);
+        }
         for (int64_t f = c; f < columns; f++) store(out + f * step + r, V<T>{});
         for (int64_t i = r; i < std::min(rows, r + L<T>); i++)
             for (int64_t f = c; f < columns; f++) out[f * step + i] = in[i * stride + f];

@@ -51,7 +51,7 @@ INLINE V<T> canonical_nan(V<T> x) {
 
 // Divide vectors that are `step` apart; only so many first lanes are needed, and few are divided in less time.
 template <class T>
-INLINE void divide(T* at, int64_t step, int64_t count, V<T> divisor, int64_t lanes) {
+NOINLINE void divide(T* at, int64_t step, int64_t count, V<T> divisor, int64_t lanes) {
     typedef T Few __attribute__((vector_size(16)));
     if (BYTES == 16 || lanes > L<T> / 2) {
         for (int64_t c = 0; c < count * step; c += step) store(at + c, canonical_nan<T>(load(at + c) / divisor));
