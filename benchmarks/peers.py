@@ -372,7 +372,7 @@ class Torch:
 
 
 class OnnxRuntime:
-    """onnxruntime's operators MultiHeadAttention and, for decoding, GroupQueryAttention."""
+    """onnxruntime's operator MultiHeadAttention and, for decoding, GroupQueryAttention."""
 
     name, is_peer = "onnxruntime", True
 
@@ -383,15 +383,17 @@ class OnnxRuntime:
             self.runtime = importlib.import_module("onnxruntime")
             self.helper = importlib.import_module("onnx.helper")
 
-    def session(self, node: Any, inputs: dict[str, Array], outputs: dict[str, tuple[Any, ...]]) -> Any:
-        """Return a session for one node."""
+    def session(
+        self, node: Any, inputs: dict[str, Array], outputs: dict[str, tuple[str, tuple[int, ...]]]
+    ) -> Any:
+        """Return a session for one node; an output has the type of an input, and a shape."""
         h = self.helper
         types = {name: h.np_dtype_to_tensor_dtype(x.dtype) for name, x in inputs.items()}
         graph = h.make_graph(
             [node],
             "attention",
             [h.make_tensor_value_info(name, types[name], x.shape) for name, x in inputs.items()],
-            [h.make_tensor_value_info(name, types["q"], shape) for name, shape in outputs.items()],
+            [h.make_tensor_value_info(name, types[like], shape) for name, (like, shape) in outputs.items()],
         )
         opsets = [h.make_opsetid("", 21), h.make_opsetid("com.microsoft", 1)]
         model = h.make_model(graph, opset_imports=opsets, ir_version=10)
@@ -427,32 +429,47 @@ class OnnxRuntime:
             num_heads=heads,
             unidirectional=int(case.mask == "causal"),
         )
-        session = self.session(node, inputs, {"context": (batch, case.n, heads * case.values)})
+        session = self.session(node, inputs, {"context": ("q", (batch, case.n, heads * case.values))})
         return Turn(
             partial(session.run, None, inputs),
             lambda outputs: outputs[0].reshape(batch, case.n, heads, -1).swapaxes(1, 2),
         )
 
     def _decode(self, case: Case, data: Data) -> Turn:
+        _, keys, values = data.inputs
+        return self._decode_from(case, data, {"keys": keys, "values": values})
+
+    def _decode_from(
+        self,
+        case: Case,
+        data: Data,
+        caches: dict[str, Array],
+        scales: Sequence[Array] = (),
+        **attributes: Any,
+    ) -> Turn:
         """Attend with one query to m - 1 keys of a cache, which input and output share, and to the last key."""
         queries, keys, values = data.inputs
         last = {name: heads_side_by_side(x[..., -1:, :]) for name, x in (("k", keys), ("v", values))}
         counts = {"before": np.array([case.m - 1], np.int32), "every": np.array(case.m, np.int32)}
-        small = {"q": heads_side_by_side(queries), **last, **counts}
-        caches = {"keys": keys, "values": values}
+        factors = dict(zip(("key_scales", "value_scales"), scales, strict=False))
+        small = {"q": heads_side_by_side(queries), **last, **counts, **factors}
+        names = ["q", "k", "v", "keys", "values", "before", "every"]
         node = self.helper.make_node(
             "GroupQueryAttention",
-            ["q", "k", "v", "keys", "values", "before", "every"],
+            [*names, *[""] * 5, *factors] if factors else names,
             ["context", "new_keys", "new_values"],
             domain="com.microsoft",
             num_heads=case.lead[-1],
             kv_num_heads=case.key_lead[-1],
+            **attributes,
         )
-        inputs = {name: (small | caches)[name] for name in node.input}
-        context = (1, 1, case.lead[-1] * case.values)
-        session = self.session(
-            node, inputs, {"context": context, "new_keys": keys.shape, "new_values": values.shape}
-        )
+        inputs = {name: (small | caches)[name] for name in node.input if name}
+        outputs = {
+            "context": ("q", (1, 1, case.lead[-1] * case.values)),
+            "new_keys": ("keys", keys.shape),
+            "new_values": ("values", values.shape),
+        }
+        session = self.session(node, inputs, outputs)
         binding = session.io_binding()
         for name, x in caches.items():
             cache = self.runtime.OrtValue.ortvalue_from_numpy(x)
@@ -465,6 +482,69 @@ class OnnxRuntime:
             partial(session.run_with_iobinding, binding),
             lambda _: binding.copy_outputs_to_cpu()[-1].reshape(*case.lead, 1, -1),
         )
+
+
+class GroupQueryAttention(OnnxRuntime):
+    """onnxruntime's operator GroupQueryAttention for a whole prompt, which is causal."""
+
+    name = "onnxruntime GQA"
+
+    def turn(self, case: Case, data: Data) -> Turn | None:
+        """Return a call without a cache; only causal masks and windows."""
+        supported = case.dtype in ("float32", "float16") and case.mask in ("causal", "window")
+        if case.backward or case.bias or not supported or case.n != case.m:
+            return None
+        queries, keys, values = data.inputs
+        inputs = {name: heads_side_by_side(x) for name, x in zip("qkv", (queries, keys, values), strict=True)}
+        batch, heads, n, _ = queries.shape
+        inputs |= {"before": np.full(batch, n - 1, np.int32), "every": np.array(n, np.int32)}
+        node = self.helper.make_node(
+            "GroupQueryAttention",
+            ["q", "k", "v", "", "", "before", "every"],
+            ["context", "new_keys", "new_values"],
+            domain="com.microsoft",
+            num_heads=heads,
+            kv_num_heads=keys.shape[1],
+            local_window_size=WINDOW if case.mask == "window" else -1,
+        )
+        outputs = {
+            "context": ("q", (batch, n, heads * case.values)),
+            "new_keys": ("q", keys.shape),
+            "new_values": ("q", values.shape),
+        }
+        session = self.session(node, inputs, outputs)
+        return Turn(
+            partial(session.run, ["context"], inputs),
+            lambda contexts: contexts[0].reshape(batch, n, heads, -1).swapaxes(1, 2),
+        )
+
+
+class QuantizedCache(OnnxRuntime):
+    """The same operator with a cache of int8, a scale for each channel: less to read, and another result."""
+
+    name, is_peer, tolerance = "int8 cache", False, 5e-2
+
+    def turn(self, case: Case, data: Data) -> Turn | None:
+        """Return a call for decoding in float32."""
+        if case.n != 1 or case.m == 1 or case.dtype != "float32" or case.backward:
+            return None
+        _, keys, values = data.inputs
+        (keys, *key_scales), (values, *value_scales) = quantized(keys), quantized(values)
+        kinds = {f"{name}_quant_type": "PER_CHANNEL" for name in "kv"}
+        return self._decode_from(
+            case,
+            data,
+            {"keys": keys, "values": values},
+            key_scales + value_scales,
+            kv_cache_bit_width=8,
+            **kinds,
+        )
+
+
+def quantized(x: Array) -> tuple[Array, Array]:
+    """Return int8 (..., m, d) and its scales (..., 1, d)."""
+    scales = np.abs(x).max(-2, keepdims=True) / 127
+    return np.rint(x / scales).astype(np.int8), scales
 
 
 def heads_side_by_side(x: Array) -> Array:
@@ -537,7 +617,7 @@ class Jax:
         return self.jax.nn.softmax(hidden @ vector) @ v
 
 
-LIBRARIES = (Regard, Torch, OnnxRuntime, Jax, Plain)
+LIBRARIES = (Regard, Torch, OnnxRuntime, GroupQueryAttention, QuantizedCache, Jax, Plain)
 
 
 def warm(case: Case) -> Case:
