@@ -149,7 +149,13 @@ MACHINES = (
     Machine("Xeon, 2 threads", "kernel-xeon", 2),
     Machine("Zen 3, 2 threads", "kernel-zen3", 2),
 )
-PROCESSORS = {"kernel-zen4": "Zen 4", "kernel-xeon": "Xeon", "kernel-zen3": "Zen 3", "kernel-zen5": "Zen 5"}
+PROCESSORS = {
+    "kernel-zen4": "Zen 4",
+    "kernel-xeon": "Xeon",
+    "kernel-zen3": "Zen 3",
+    "kernel-zen5": "Zen 5",
+    "kernel-xeon-calls": "Xeon",
+}
 KERNELS = tuple(PROCESSORS)
 
 
@@ -256,7 +262,7 @@ def kernel_calls() -> list[str]:
         threads = ", 2 threads" if row.get("threads") == 2 else ""
         about = f"{kind}{row['case']}, {PROCESSORS[file]}{threads}, {row['unit'].replace('u', 'µ')}"
         lines.append([about, *(bold(figure(row.get(each)), each == best) for each in ("regard", *names))])
-    return table(["time of a call", "regard", *names], lines)
+    return [*table(["time of a call", "regard", *names], lines), "", source("kernel-xeon-calls")]
 
 
 def memory() -> list[str]:
