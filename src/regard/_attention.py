@@ -68,8 +68,8 @@ def attention(
         "native" is the compiled kernel, "blocked" the NumPy kernel, which supports all options; "auto" takes the
         fastest that supports the arguments. A kernel given by name is never replaced.
     threads : int, optional
-        Number of threads; by default that of processors, of which a container may have a quota, or 1 for small inputs.
-        It does not change the result.
+        Number of threads; by default as many as the work is worth, at most one for each processor (or the quota of the
+        container). It does not change the result.
     out : array (..., n, e), optional
         Array for the result, of the same shape and dtype.
 

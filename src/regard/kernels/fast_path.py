@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard import _check, _processors
+from regard import _check
 from regard._layout import Layout, flat_stride
 from regard.kernels import library, problem
 from regard.kernels.library import (
-    THREADED_WORK,
     address,
     interruptible,
     load,
@@ -59,7 +58,7 @@ def _dense(
         return None
     items = queries.size // (n * d)
     if threads is None:
-        threads = 1 if items * n * m * (d + e) < THREADED_WORK else _processors.available()
+        threads = problem.threads_for(items * n * m * (d + e))
     inputs = (*q, *k, *v, items, n, m, d, e, group, code)
     return inputs, (threads, *visible), 1 / d**0.5 if scale is None else scale, batch_shape
 

@@ -27,7 +27,7 @@ Array = NDArray[Any]
 VERSION = "3e42ca05"  # of the interface: CRC-32 of the library's description
 VARIABLE, NUMPY = "REGARD_INSTRUCTION_SET", "none"  # of the environment, and its value for no library
 FILE = {"win32": "regard.dll", "darwin": "libregard.dylib"}.get(sys.platform, "libregard.so")
-THREADED_WORK = 1 << 23  # multiplications from which a second thread pays
+THREAD_WORK = 1 << 21  # multiplications for which a thread pays: about 50 us
 LONG_WORK = 1 << 31  # multiplications from which a call may take a tenth of a second
 TANH_WORK = 16  # multiplications that take as long as one tanh or square of a pair
 

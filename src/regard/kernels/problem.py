@@ -30,11 +30,16 @@ COPIED_BYTES = 1 << 20  # bytes of keys and values that are converted at a time
 
 
 def thread_count(p: Problem, threads: int | None) -> int:
-    """Return `threads`, or if that is None the number of processors, or 1 for small inputs."""
+    """Return `threads`, or if that is None as many as there are processors and the work is worth."""
     if threads is not None:
         return threads
-    work = p.layout.items * p.layout.n * p.layout.m * (p.queries.shape[-1] + p.values.shape[-1])
-    return 1 if work < library.THREADED_WORK else _processors.available()
+    return threads_for(p.layout.items * p.layout.n * p.layout.m * (p.queries.shape[-1] + p.values.shape[-1]))
+
+
+def threads_for(work: int) -> int:
+    """Return how many threads some multiplications are worth, at most the number of processors."""
+    most = work // library.THREAD_WORK
+    return 1 if most < 2 else min(most, _processors.available())
 
 
 def _fits(x: Array, dtype: np.dtype[Any]) -> bool:
