@@ -584,16 +584,24 @@ def languages() -> list[str]:
 
 
 def alignments() -> list[str]:
-    """Alignment error rates on the Greek New Testament."""
+    """Alignment error rates on the Greek New Testament, of regard and of peers."""
+    kinds = {
+        "eflomal": "eflomal",
+        "fast_align": "fast_align",
+        "attention: both": "regard",
+        "attention: again": "regard again",
+    }
     lines = []
-    for file, name in (
-        ("alignment", "one model a direction"),
-        ("alignment-ensemble", "three models a direction"),
-    ):
-        found = [first(file, links=f"attention: {kind}")["error"] for kind in ("both", "again")]
-        lines.append([name, *(f"{error:.2f}" for error in found)])
-    heads = ["alignment error rate", "first round", "second round"]
-    return [*table(heads, lines), "", source("alignment", "alignment-ensemble")]
+    for file, note in (("alignment", ""), ("alignment-ensemble", ", three models a direction")):
+        for row in rows(file, verses="on all verses"):
+            if (name := kinds.get(row["links"])) and (not note or "regard" in name):
+                figures = (f"{row[key]:.3f}" for key in ("error", "precision", "recall"))
+                lines.append([name + note, *figures])
+    return [
+        *table(["", "error rate", "precision", "recall"], lines),
+        "",
+        source("alignment", "alignment-ensemble"),
+    ]
 
 
 def faithfulness() -> list[str]:
