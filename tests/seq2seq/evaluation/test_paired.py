@@ -83,6 +83,27 @@ def test_a_single_system_has_nothing_to_be_compared_with(
     assert "--paired-bs compares at least two models" in capsys.readouterr().err
 
 
+def test_equal_systems_do_not_differ() -> None:
+    references, lines = lines_of(20, 0.3, 1)
+    rates = [metrics.error_lines(each, references) for each in (lines, lines)]
+    compared = [paired.of_sacrebleu([lines, lines], references, name) for name in ("bleu", "chrf")]
+    assert [second.p for _, second in [*compared, paired.of_rates(rates)]] == [1, 1, 1]
+    nothing_right = [(0.0, 1.0)] * 5
+    assert paired.of_rates([nothing_right, nothing_right])[1] == (0, 0, 1)
+
+
+def test_an_undefined_measure_is_not_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """BLEU of references that are shorter than four words."""
+    names = [str(tmp_path / name) for name in ("right", "wrong", "references")]
+    for name, text in zip(names, ("a\nb\n", "a\nc\n", "a\nb\n"), strict=True):
+        Path(name).write_text(text, encoding="utf-8")
+    compared = ["--hypotheses", *names[:2], "--references", names[2], "--paired-bs"]
+    assert cli.main(["evaluate", *compared]) == 0
+    head = capsys.readouterr().out.split("paired bootstrap")[1].splitlines()[1]
+    assert "chrF ±" in head
+    assert "BLEU" not in head
+
+
 def test_references_must_be_as_many_as_lines() -> None:
     assert "references must be as many as hypotheses" in error(
         ValueError, paired.of_sacrebleu, [["a"], ["b"]], ["a", "b"], "bleu"

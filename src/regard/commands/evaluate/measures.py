@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 from regard import _check
@@ -68,8 +69,9 @@ def measure(name: str, output: Output, columns: dict[str, Column], test: Items) 
 def compare_by_bootstrap(
     results: list[Result], columns: dict[str, Column], test: Items
 ) -> dict[str, list[Paired]]:
-    """Compare all outputs with the first one, on samples of the items, by each measure that can be compared so."""
+    """Compare all outputs with the first one, on samples of the items, by each defined measure that can be compared."""
     form = results[0].output.form
     outputs = [[normalize(line, form) for line in result.output.lines] for result in results]
     references = test.normalized(form).references
-    return {key: column.paired(outputs, references) for key, column in columns.items() if column.paired}
+    defined = {key: columns[key] for key, score in results[0].scores.items() if not math.isnan(score)}
+    return {key: column.paired(outputs, references) for key, column in defined.items() if column.paired}

@@ -1,7 +1,7 @@
 """Is the difference between two systems due to chance? The paired bootstrap, as sacrebleu computes it.
 
 In each of many samples of the lines, drawn with replacement, all systems are measured. (Koehn 2004, "Statistical
-Significance Tests for Machine Translation Evaluation".)
+Significance Tests for Machine Translation Evaluation".) Equal scores have p = 1, for which sacrebleu says 0.001.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ def of_sacrebleu(
     metric = {name: sacrebleu_metric(name, **options)}
     _, scores = PairedTest(named, metric, streams(systems[0], references), "bs", SAMPLES)()
     (results,) = (rows for title, rows in scores.items() if title != "System")
-    return [Paired(float(x.mean), float(x.ci), x.p_value) for x in results]  # type: ignore[union-attr, arg-type]
+    first, *others = results
+    rates = [None, *(1.0 if x.score == first.score else x.p_value for x in others)]  # type: ignore[union-attr]
+    return [Paired(float(x.mean), float(x.ci), p) for x, p in zip(results, rates, strict=True)]  # type: ignore[union-attr, arg-type]
 
 
 def of_rates(systems: Sequence[Sequence[tuple[float, float]]]) -> list[Paired]:
@@ -67,4 +69,6 @@ def _interval(samples: NDArray[Any]) -> float:
 
 def _p(differences: NDArray[Any], observed: NDArray[Any]) -> float:
     """Return how often a difference that is centred on 0 exceeds the observed one."""
+    if observed == 0:
+        return 1.0
     return float(((differences - differences.mean() > observed).sum() + 1) / (len(differences) + 1))
