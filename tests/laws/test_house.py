@@ -602,7 +602,6 @@ def test_no_test_reads_a_clock_or_has_a_deadline() -> None:
 PATCHED = {
     "_fits": "the native kernel gets copies that end where memory ends",
     "_copy": "these copies",
-    "_REWARD": "the gradient of the expected loss has the choices' part with its full weight",
     "_wcwidth": "whether a library is installed is found out once in a process",
 }
 

@@ -72,8 +72,23 @@ def cross_entropy(
     smoothing = _check.number("smoothing", smoothing, least=0, most=1)
     if overwrite and not logits.flags.writeable:
         _check.fail("logits must be writeable where overwrite=True. Got a read-only array instead.")
-    losses, pullback = _cross_entropies(logits if overwrite else logits.copy(), targets, bias, smoothing)
-    return _mean(losses), pullback
+    gradient = logits if overwrite else logits.copy()
+    scale = 1 / max(len(logits), 1)
+    native = training.cross_entropy(gradient, bias, targets, scale=scale, smoothing=smoothing)
+    if native is None:
+        loss, dbias = _in_numpy(gradient, bias, targets, smoothing, scale)
+    else:
+        (total, picked, summed), dbias = native[0].T, native[1]  # (N,) each
+        losses = np.log(total) - (1 - smoothing) * picked
+        if smoothing:  # 0 times infinity would be NaN
+            losses -= smoothing / logits.shape[1] * summed
+        loss = float(losses.sum(dtype=np.float64))
+
+    def pullback(dloss: float = 1.0) -> tuple[Array, ...]:
+        gradients = (gradient,) if dbias is None else (gradient, dbias)
+        return gradients if dloss == 1.0 else tuple(g * g.dtype.type(dloss) for g in gradients)
+
+    return loss * scale, pullback
 
 
 def linear_cross_entropy(
@@ -122,19 +137,6 @@ def linear_cross_entropy(
     >>> bool(np.isclose(loss, np.log(2))), [gradient.tolist() for gradient in pullback(1.0)]
     (True, [[[0.0]], [[-0.5], [0.5]]])
     """
-    losses, pullback = linear_cross_entropies(x, weight, targets, bias, smoothing=smoothing)
-    return _mean(losses), pullback
-
-
-def linear_cross_entropies(
-    x: Array,
-    weight: Array,
-    targets: NDArray[np.integer[Any]],
-    bias: Array | None = None,
-    *,
-    smoothing: float = 0.0,
-) -> tuple[Array, Callable[[float], tuple[Array, ...]]]:
-    """Compute the cross-entropy of each row (N,), and the pullback of their mean: see `linear_cross_entropy`."""
     _check.floats(x=x, weight=weight, bias=bias)
     _check.dimensions(x=(x, "(N, E)"), weight=(weight, "(V, E)"))
     _check.same_shape("weight", weight, (len(weight), x.shape[1]))
@@ -153,11 +155,7 @@ def linear_cross_entropies(
         gradients = back(scale * dloss, smoothing)
         return gradients if bias is not None else gradients[:2]
 
-    return losses, pullback
-
-
-def _mean(losses: Array) -> float:
-    return float(losses.sum(dtype=np.float64)) * (1 / max(len(losses), 1))
+    return float(losses.sum(dtype=np.float64)) * scale, pullback
 
 
 def divergence(p: Array, q: Array) -> tuple[float, Callable[[float], tuple[Array, Array]]]:
@@ -216,9 +214,10 @@ def _log_softmax(logits: Array) -> Array:
 
 def _in_one_block(
     x: Array, weight: Array, targets: NDArray[np.int64], bias: Array | None, smoothing: float
-) -> tuple[Array, Callable[[float], tuple[Array, ...]]]:
-    """Compute `linear_cross_entropies` from all logits at once."""
-    losses, back = _cross_entropies(multiply(x, weight.T), targets, bias, smoothing)
+) -> tuple[float, Callable[[float], tuple[Array, ...]]]:
+    """Compute `linear_cross_entropy` from all logits at once."""
+    logits = multiply(x, weight.T)  # (N, V)
+    loss, back = cross_entropy(logits, targets, bias, smoothing=smoothing, overwrite=True)
 
     def pullback(dloss: float = 1.0) -> tuple[Array, ...]:
         dlogits, *dbias = back(1.0)
@@ -226,28 +225,7 @@ def _in_one_block(
         dweight = multiply(dlogits.T, x * scale)
         return (multiply(dlogits, weight) * scale, dweight, *(d * scale for d in dbias))
 
-    return losses, pullback
-
-
-def _cross_entropies(
-    logits: Array, targets: NDArray[np.int64], bias: Array | None, smoothing: float
-) -> tuple[Array, Callable[[float], tuple[Array, ...]]]:
-    """Overwrite logits by the gradient of the mean; return the loss of each row (N,), and the mean's pullback."""
-    scale = 1 / max(len(logits), 1)
-    native = training.cross_entropy(logits, bias, targets, scale=scale, smoothing=smoothing)
-    if native is None:
-        losses, dbias = _in_numpy(logits, bias, targets, smoothing, scale)
-    else:
-        (total, picked, summed), dbias = native[0].T, native[1]  # (N,) each
-        losses = np.log(total) - (1 - smoothing) * picked
-        if smoothing:  # 0 times infinity would be NaN
-            losses -= smoothing / logits.shape[1] * summed
-
-    def pullback(dloss: float = 1.0) -> tuple[Array, ...]:
-        gradients = (logits,) if dbias is None else (logits, dbias)
-        return gradients if dloss == 1.0 else tuple(g * g.dtype.type(dloss) for g in gradients)
-
-    return losses, pullback
+    return loss, pullback
 
 
 def _checked(logits: Array, targets: NDArray[np.integer[Any]], bias: Array | None) -> NDArray[np.int64]:
@@ -269,29 +247,28 @@ def _checked_targets(
 
 def _in_numpy(
     gradient: Array, bias: Array | None, targets: NDArray[np.int64], smoothing: float, scale: float
-) -> tuple[Array, Array | None]:
-    """Overwrite logits by their gradient, and return the loss of each row and the gradient of the bias."""
-    losses = np.empty(len(gradient), gradient.dtype)
+) -> tuple[float, Array | None]:
+    """Overwrite logits by their gradient, and return the summed loss and the gradient of the bias."""
+    loss = 0.0
     for start in range(0, len(gradient), _BLOCK_ROWS):
-        block = slice(start, start + _BLOCK_ROWS)
-        rows = gradient[block]
+        rows = gradient[start : start + _BLOCK_ROWS]
         if bias is not None:
             rows += bias
-        losses[block] = _block(rows, targets[block], smoothing, scale)
-    return losses, None if bias is None else gradient.sum(axis=0)
+        loss += _block(rows, targets[start : start + _BLOCK_ROWS], smoothing, scale)
+    return loss, None if bias is None else gradient.sum(axis=0)
 
 
-def _block(x: Array, targets: NDArray[np.integer[Any]], smoothing: float, scale: float) -> Array:
-    """Overwrite a block of logits by its gradient, and return the loss of each row."""
+def _block(x: Array, targets: NDArray[np.integer[Any]], smoothing: float, scale: float) -> float:
+    """Overwrite a block of logits by its gradient, and return its summed loss."""
     at_targets = np.arange(len(x)), targets
     x -= x.max(axis=1, keepdims=True)
     picked = x[at_targets]  # (rows,)
     mean = x.mean(axis=1) if smoothing else 0.0
     np.exp(x, out=x)
     total = x.sum(axis=1)
-    losses: Array = np.log(total) - (1 - smoothing) * picked - smoothing * mean
+    loss = float((np.log(total) - (1 - smoothing) * picked - smoothing * mean).sum(dtype=np.float64))
     x *= (scale / total)[:, None]
     if smoothing:
         x -= x.dtype.type(scale * smoothing / x.shape[1])
     x[at_targets] -= x.dtype.type(scale * (1 - smoothing))
-    return losses
+    return loss

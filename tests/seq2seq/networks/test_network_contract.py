@@ -43,7 +43,7 @@ def rng() -> np.random.Generator:
 @every_network
 def test_gradients_are_those_of_finite_differences(network: Network, guided: float) -> None:
     if network.options.get("normalize") == "hard":
-        pytest.skip("the gradient of a sample is that of the expected loss on average: test_choices")
+        pytest.skip("the gradient passes straight through the choices: test_choices")
     how = {"label_smoothing": 0.1, "dropout": 0.2, "guided_alignment": guided, "rdrop": guided}
     built = network.build()
     loss = loss_of(built.config, collate(network.pairs(guided=True)), **how)

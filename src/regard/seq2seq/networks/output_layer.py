@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.kernels.matrix import multiply
-from regard.nn import divergence
-from regard.nn.loss import linear_cross_entropies
+from regard.nn import divergence, linear_cross_entropy
 from regard.seq2seq.sources.text.vocabulary import PAD
 
 __all__ = ["alignment_loss", "log_frequency", "prediction_loss", "sampled_vocabulary"]
@@ -31,16 +30,14 @@ def prediction_loss(
     label_smoothing: float = 0.0,
     rng: np.random.Generator | None = None,
     rdrop: float = 0.0,
-    losses: Array | None = None,
 ) -> tuple[float, Callable[[float], tuple[Array, dict[str, Array]]]]:
     """Return the cross-entropy of predicting each next token by a product with the target embedding.
 
     `readout` (n, B, E): the readout before each token; `following` (n, B): the next tokens; PAD is not predicted;
     `label_smoothing`: label smoothing; `rng`: random numbers for the sampled softmax of a large vocabulary; None for
     the complete softmax; `rdrop`: the weight of the divergence between the predictions of the columns' first and
-    second half, which have the same tokens; `losses` (n, B): zeros, to which the cross-entropy of each token is
-    written. Returns `pullback`: ``pullback(dloss) -> (dreadout (n, B, E), gradients by parameter name)``; to be called
-    at most once.
+    second half, which have the same tokens. Returns `pullback`: ``pullback(dloss) -> (dreadout (n, B, E), gradients by
+    parameter name)``; to be called at most once.
 
     Press and Wolf 2017, "Using the Output Embedding to Improve Language Models" (one matrix for both). Liang et al.
     2021, "R-Drop: Regularized Dropout for Neural Networks" (rdrop: its alpha; half of its loss, which is a sum over
@@ -57,10 +54,8 @@ def prediction_loss(
     bias = p["output_bias"] if everything else p["output_bias"][ids] + log_weights.astype(rows.dtype)
     positions = np.empty(len(p["output_bias"]), np.int64)
     positions[ids] = np.arange(len(ids))
-    each, back = linear_cross_entropies(rows, embedding, positions[tokens], bias, smoothing=label_smoothing)
-    if losses is not None:
-        losses.reshape(-1)[real] = each
-    terms: list[tuple[float, Loss]] = [(1.0, (float(each.mean(dtype=np.float64)), back))]
+    cross_entropy = linear_cross_entropy(rows, embedding, positions[tokens], bias, smoothing=label_smoothing)
+    terms: list[tuple[float, Loss]] = [(1.0, cross_entropy)]
     if rdrop:
         # Rows are in the order of tokens; those of the columns' second half have the same order among themselves.
         second = real % following.shape[1] >= following.shape[1] // 2

@@ -1,78 +1,36 @@
-"""Hard attention in training: each step attends to one position, which is drawn from its weights.
+"""Hard attention in training: each step attends to one position, which is drawn from the weights of a softmax.
 
-With the position c_t of step t, the gradient of the expected loss is the expectation of (REINFORCE, Williams 1992)::
+A choice has no derivative. The gradient of its context is passed to the weighted sum, as if that had been the context:
+the straight-through estimator (Bengio, Leonard and Courville 2013, "Estimating or Propagating Gradients Through
+Stochastic Neurons for Conditional Computation"). It is biased, but has far less noise than REINFORCE, with which Xu et
+al. 2015, "Show, Attend and Tell", section 4.1, learn. As there, a random half of the sentences keeps the weighted sum.
 
-    d loss + sum_t (return_t - baseline_t) d log weights_t[c_t]
-
-return_t is the loss of the tokens from t on, and baseline_t its mean over the other sentences of the batch, which does
-not depend on c_t: it takes away variance and adds no bias. The sum has a weight less than 1, as most of it is noise.
-The loss includes minus the entropy of the weights, and a random half of the sentences keeps the weighted sum. Xu et
-al. 2015, "Show, Attend and Tell", section 4.1, where the baseline is a moving average, a state that a resumed training
-would need. Terms of guided alignment and R-Drop are differentiated along the positions.
-
-Letters: n target positions, B sentences, T source positions.
+Letters: B sentences, T source positions, C annotation.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Choices", "choice_loss"]
+__all__ = ["Choices"]
 
 Array = NDArray[Any]
 
 _SOFT = 0.5  # share of the sentences that keep the weighted sum
-_ENTROPY = 0.01  # weight of the entropy
-_REWARD = 0.3  # weight of the sum (lambda_r of Xu et al.): with 1, its noise drowns the rest
-_LEAST = 1e-10  # a weight in a logarithm
 
 
 class Choices:
-    """The positions that the steps of B sentences attend to: `drawn` has a one-hot row of each step, 0 where `soft`."""
+    """The choices of one pass over the targets of B sentences."""
 
     def __init__(self, rng: np.random.Generator, sentences: int) -> None:
-        self.rng, self.drawn = rng, list[Array]()
-        self.soft = rng.random(sentences)[:, None] < _SOFT  # (B, 1)
+        self.rng = rng
+        self.soft = rng.random(sentences) < _SOFT
 
-    def draw(self, weights: Array) -> Array:
-        """Draw a position of each sentence from its weights (B, T): the largest logarithm with Gumbel noise."""
-        with np.errstate(divide="ignore"):
-            noisy = np.log(weights) + self.rng.gumbel(size=weights.shape)
-        one_hot = np.arange(weights.shape[-1]) == np.argmax(noisy, axis=-1)[:, None]
-        self.drawn.append((one_hot & ~self.soft).astype(weights.dtype))
-        return self.drawn[-1]
-
-
-def choice_loss(
-    weights: Array | None, drawn: Array | None, losses: Array, real: NDArray[np.bool_]
-) -> tuple[float, Callable[[float], Array | None]]:
-    """Return the entropy's part of the loss, and the pullback to the gradient of weights (n, B, T).
-
-    `drawn` (n, B, T): the choices, or None without; `losses` (n, readings B): the loss of each token, 0 where it is not
-    `real` (n, B).
-    """
-    if weights is None or drawn is None:
-        return 0.0, lambda dloss: None
-    probabilities, tokens = np.maximum(weights, _LEAST), real.sum()
-    logs = np.log(probabilities) * real[..., None]
-    entropies = -(weights * logs).sum(axis=-1)
-    costs = losses.reshape(len(real), -1, real.shape[1]).mean(axis=1) - _ENTROPY * entropies
-    share, advantages = _ENTROPY / tokens, _advantages(costs / tokens, real)
-
-    def pullback(dloss: float) -> Array:
-        gradient: Array = _REWARD * advantages[..., None] * drawn / probabilities + share * logs
-        return (dloss * gradient).astype(weights.dtype, copy=False)
-
-    return -share * float(entropies.sum(dtype=np.float64)), pullback
-
-
-def _advantages(losses: Array, real: NDArray[np.bool_]) -> Array:
-    """Return how much more the tokens from each on (n, B) cost than those of the other sentences of the batch."""
-    returns = losses[::-1].cumsum(axis=0)[::-1]
-    others = np.maximum(real.sum(axis=1, keepdims=True) - 1, 1)
-    advantages: Array = (returns - (returns.sum(axis=1, keepdims=True) - returns) / others) * real
-    return advantages
+    def context(self, weighted: Array, weights: Array, values: Array) -> Array:
+        """Return the values (B, C) at positions drawn from weights (B, T), or the weighted sums of soft sentences."""
+        with np.errstate(divide="ignore"):  # the largest logarithm with Gumbel noise is drawn
+            positions = np.argmax(np.log(weights) + self.rng.gumbel(size=weights.shape), axis=-1)
+        return np.where(self.soft[:, None], weighted, values[np.arange(len(values)), positions])

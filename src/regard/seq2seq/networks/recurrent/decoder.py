@@ -33,12 +33,11 @@ class Decoded(NamedTuple):
     """The decoder's output under teacher forcing.
 
     `readout` (n, B, E): predicts each next token, by a product with the target embedding; `weights` (n,
-    B, T): the attention weights, if they were requested; `drawn` (n, B, T): the choices of hard attention in training.
+    B, T): the attention weights, if they were requested.
     """
 
     readout: Array
     weights: Array | None
-    drawn: Array | None = None
 
 
 def decode(
@@ -84,8 +83,7 @@ def decode(
         (g["target_embedding"],) = embed_back(embedded_back(y.summed())[0], onto)
         return dencoded, g
 
-    drawn = np.stack(choices.drawn) if choices else None
-    return Decoded(dropped, weights.value if weights and ops.with_weights else None, drawn), pullback
+    return Decoded(dropped, weights.value if weights and with_weights else None), pullback
 
 
 def _unrolled(ops: Taped, c: RecurrentConfig, y: Node) -> tuple[Node, Node | None]:

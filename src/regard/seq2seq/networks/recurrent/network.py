@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -15,12 +14,10 @@ from regard.seq2seq.networks.base import LossOptions
 from regard.seq2seq.networks.output_layer import alignment_loss, log_frequency, prediction_loss
 from regard.seq2seq.networks.parameters import Parameters
 from regard.seq2seq.networks.recurrent.cells import GATES
-from regard.seq2seq.networks.recurrent.choices import choice_loss
 from regard.seq2seq.networks.recurrent.config import RecurrentConfig
 from regard.seq2seq.networks.recurrent.decoder import decode
 from regard.seq2seq.networks.recurrent.encoder import encode
 from regard.seq2seq.networks.recurrent.stepper import RecurrentStepper, recurrent_stepper
-from regard.seq2seq.sources.text.vocabulary import PAD
 
 __all__ = ["RecurrentNetwork"]
 
@@ -108,7 +105,6 @@ class RecurrentNetwork:
             readings=2 if rdrop else 1,
         )
         read = batch.twice() if rdrop else batch
-        losses = np.zeros(read.target[1:].shape, decoded.readout.dtype)
         loss, predict_back = prediction_loss(
             p,
             decoded.readout,
@@ -116,29 +112,21 @@ class RecurrentNetwork:
             label_smoothing=options.label_smoothing,
             rng=rng,
             rdrop=rdrop,
-            losses=losses,
         )
         guided, guide_back = alignment_loss(decoded.weights, links, options.guided_alignment)
-        drawn, draw_back = choice_loss(decoded.weights, decoded.drawn, losses, batch.target[1:] != PAD)
 
         def pullback(dloss: float) -> dict[str, Array]:
             dreadout, of_output = predict_back(dloss)
-            dweights = _sum(guide_back(dloss), draw_back(dloss))
-            dencoded, g = decode_back(dreadout, dweights, of_output["target_embedding"])
+            dencoded, g = decode_back(dreadout, guide_back(dloss), of_output["target_embedding"])
             g["output_bias"] = of_output["output_bias"]
             return g | encode_back(dencoded)
 
-        return loss + guided + drawn, pullback
+        return loss + guided, pullback
 
     def stepper(self, source: Ids, lengths: Ids, width: int = 1) -> RecurrentStepper:
         """Begin a search, as `Predictor.stepper` describes."""
         encoded, _ = encode(self.parameters, self.config, source, lengths, keep=False)
         return recurrent_stepper(self.parameters, self.config, encoded, width)
-
-
-def _sum(*gradients: Array | None) -> Array | None:
-    present = [gradient for gradient in gradients if gradient is not None]
-    return reduce(np.add, present) if present else None
 
 
 def _orthogonal(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:

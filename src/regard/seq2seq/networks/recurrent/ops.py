@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard._attention import attention_vjp
-from regard._einsum import einsum
 from regard._layout import as_rows
 from regard.kernels.matrix import multiply, multiply_and_sum
 from regard.nn import gru_step, lstm_step
@@ -222,21 +221,10 @@ class Taped:
 
         self.tape.append(back)
         if self.choices and weights:
-            return self._chosen(self.choices, context, weights), weights
+            at_choice = Node(self.choices.context(context.value, weights.value, self.source.values))
+            self.tape.append(lambda _: context.add(at_choice.summed()))  # as if it were the weighted sum
+            return at_choice, weights
         return context, weights
-
-    def _chosen(self, choices: Choices, context: Node, weights: Node) -> Node:
-        """Return the values (B, C) at the positions that are drawn; of the other sentences the weighted sum."""
-        drawn, soft = choices.draw(weights.value), choices.soft
-        chosen = Node(np.where(soft, context.value, einsum("bt,btc->bc", drawn, self.source.values)))
-
-        def back(ops: Taped) -> None:
-            dchosen = chosen.summed()
-            context.add(dchosen * soft)
-            ops.values.add(drawn[..., None] * dchosen[:, None])
-
-        self.tape.append(back)
-        return chosen
 
     def split(self, node: Node, count: int) -> list[Node]:
         """Return equal parts of a node along its last axis."""
