@@ -608,10 +608,13 @@ def _with_lse(
         _check.fail(
             f"dlse must have the shape of lse (..., n) = {dcontext.shape[:-1]}. Got {array.shape} instead."
         )
-    values = np.concatenate([p.values, np.ones_like(p.values[..., :1])], -1)
-    context = np.concatenate([forward.context, np.zeros_like(forward.context[..., :1])], -1)
+    values, context = _with_column(p.values, 1), _with_column(forward.context, 0)
     both = np.concatenate([dcontext, array[..., None]], -1)
     return p._replace(values=values), forward._replace(context=context), both
+
+
+def _with_column(x: Array, number: int) -> Array:
+    return np.concatenate([x, np.full_like(x, number, shape=(*x.shape[:-1], 1))], -1)
 
 
 def _as_forward(total: Partial, p: Problem, kernel: ModuleType) -> ForwardResult:

@@ -232,7 +232,7 @@ def _mapped(name: str, x: Array, feature: Any) -> tuple[Array, Pullback]:
         return x, lambda dy: (dy,)
     if not callable(feature):
         return _named_map(_check.choice("feature", feature, ("elu", "unit")), x)
-    y, pullback = feature(x)
+    y, pullback = _check.with_pullback(f"feature({name})", feature(x))
     array = _check.numeric(f"feature({name})", y)
     _check.shape(f"feature({name})", array.shape, (*x.shape[:-1], *array.shape[-1:]), "(..., n, d')")
     return _check.rounded(array, x.dtype), pullback

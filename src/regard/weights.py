@@ -346,8 +346,8 @@ class entmax(Normalizer):
 
     References
     ----------
-    Peters, Niculae and Martins 2019, "Sparse Sequence-to-Sequence Models", eq. 10 and algorithm 1, with Newton's steps
-    in place of most bisections.
+    Peters, Niculae and Martins 2019, "Sparse Sequence-to-Sequence Models", eq. 10, with Newton's steps in place of
+    bisection.
 
     Examples
     --------
@@ -367,50 +367,73 @@ class entmax(Normalizer):
     def _define(self, logits: Array) -> Array:
         if self.alpha in _ENTMAX:
             return NAMED[_ENTMAX[self.alpha]](logits)
-        z = logits.astype(np.float64)
-        largest = np.max(z, axis=-1, keepdims=True, initial=-np.inf)
-        largest = np.where(np.isposinf(largest), np.nan, largest)
-        shifted = np.where(np.isneginf(z), -np.inf, z - largest)
-        weights = self._above(shifted, self._threshold(shifted))
-        # For a large alpha the rounding of the threshold moves the sum from 1.
-        total = weights.sum(-1, keepdims=True)
-        return (weights / np.where(total == 0, 1, total)).astype(logits.dtype)
+        if not logits.size:
+            return np.zeros_like(logits)
+        z, weight = self._relative(logits.astype(np.float64))
+        for _ in range(_MOST_STEPS):
+            weights, slopes = self._beside(weight, z)
+            step = (weights.sum(-1, keepdims=True) - 1) / slopes.sum(-1, keepdims=True)
+            if not (moving := step > _CONVERGED * weight).any():
+                break
+            weight = np.where(moving, weight - step, weight)
+        return weights.astype(logits.dtype)
 
-    def _above(self, z: Array, threshold: Array) -> Array:
-        """Return ``(1 + (alpha - 1) (z - threshold))^(1 / (alpha - 1))``, which tends to exp for alpha near 1."""
-        power = self.alpha - 1
-        return np.exp(np.log1p(np.maximum(power * (z - threshold), -1)) / power)
+    def _beside(self, weight: Array, z: Array) -> tuple[Array, Array]:
+        """Return the weights of keys by z above the key that has this weight, and their slopes in that weight.
 
-    def _threshold(self, z: Array) -> Array:
-        """Return the threshold (..., 1) at which a row sums to 1; each row converges independently of the others.
-
-        The largest logit is 0, so that its weight is 1 at threshold 0, and 1 / m at the largest threshold.
+        They are ``(weight^(alpha - 1) + (alpha - 1) z)^(1 / (alpha - 1))``, which tends to ``weight exp(z)``.
         """
         power = self.alpha - 1
-        low = threshold = np.zeros((*z.shape[:-1], 1))
-        high = np.full_like(low, -np.expm1(-power * np.log(max(z.shape[-1], 1))) / power)
-        for _ in range(_MOST_STEPS):
-            weights = self._above(z, threshold)
-            excess = weights.sum(-1, keepdims=True) - 1
-            low, high = np.where(excess > 0, threshold, low), np.where(excess > 0, high, threshold)
-            step = self._step(weights, excess, threshold, (low, high))
-            if not (moving := abs(step - threshold) > _CONVERGED * (1 + threshold)).any():
-                break
-            threshold = np.where(moving, step, threshold)
-        return threshold
+        if power > 0.1:
+            base = np.maximum(weight**power + power * z, 0)
+            weights = base ** (1 / power)
+        else:  # the root would multiply the rounding of a sum near 1
+            above = np.maximum(np.expm1(power * np.log(weight)) + power * z, -1)
+            base, weights = 1 + above, np.exp(np.log1p(above) / power)
+        return weights, weights / np.where(base == 0, 1, base) * weight ** (power - 1)
 
-    def _step(self, weights: Array, excess: Array, threshold: Array, within: tuple[Array, Array]) -> Array:
-        """Return Newton's next threshold, or the middle of the interval; for alpha > 2 slopes are unbounded."""
-        low, high = within
-        newton = threshold + excess / _slopes(weights, self.alpha).sum(-1, keepdims=True)
-        inside = (self.alpha < 2) & (newton >= low) & (newton <= high)
-        return np.where(inside, newton, (low + high) / 2)
+    def _relative(self, z: Array) -> tuple[Array, Array]:
+        """Return logits minus that of one key of each row, and no less than its weight (..., 1), to begin with.
+
+        The sum of all weights is convex in that of the first key or, for alpha > 2, of the last key that has one, so
+        that Newton's steps from above never pass the solution. Each row converges independently of the others.
+        """
+        largest = np.max(z, axis=-1, keepdims=True)
+        key, count = (
+            _last_with_weight(z, self._beside) if self.alpha > 2 else (largest, np.ones_like(largest))
+        )
+        above = z - np.where(np.isfinite(largest), key, np.nan)
+        return np.where(np.isneginf(z) | ((above < 0) & (self.alpha > 2)), -np.inf, above), 1 / count
 
     def _pull_back(self, logits: Array, weights: Array, dweights: Array) -> Array:
+        """Return ``slope_j (dweights_j - mean)``; of the steepest weight, whose slope has no bound, minus the others'.
+
+        So that slope multiplies no difference of nearly equal numbers.
+        """
+        if not weights.size:
+            return np.zeros_like(weights)
         slopes = _slopes(weights, self.alpha)
-        total = slopes.sum(-1, keepdims=True)
-        mean = (slopes * dweights).sum(-1, keepdims=True) / np.where(total == 0, 1, total)
-        return np.asarray(slopes * (dweights - mean))
+        steepest = np.argmax(slopes, -1, keepdims=True)
+        largest = np.take_along_axis(weights, steepest, -1)
+        shares = _slopes(weights / np.where(largest == 0, 1, largest), self.alpha)
+        total = shares.sum(-1, keepdims=True)
+        relative = dweights - np.take_along_axis(dweights, steepest, -1)
+        mean = (shares * relative).sum(-1, keepdims=True) / np.where(total == 0, 1, total)
+        dlogits: Array = slopes * (relative - mean)
+        np.put_along_axis(dlogits, steepest, 0, -1)
+        np.put_along_axis(dlogits, steepest, -dlogits.sum(-1, keepdims=True), -1)
+        return dlogits
+
+
+def _last_with_weight(z: Array, beside: Callable[..., tuple[Array, Array]]) -> tuple[Array, Array]:
+    """Return the least logit with a weight (..., 1), and how many have one: without its own, the sum is less than 1."""
+    m, ordered = z.shape[-1], -np.sort(-z, axis=-1)
+    last = np.zeros((*z.shape[:-1], 1), np.intp)
+    for step in 2 ** np.arange(m.bit_length())[::-1]:
+        further = np.take_along_axis(ordered, np.minimum(last + step, m - 1), -1)
+        below = beside(np.zeros_like(further), z - further)[0].sum(-1, keepdims=True) < 1
+        last = np.where((last + step < m) & below, last + step, last)
+    return np.take_along_axis(ordered, last, -1), last + 1
 
 
 def _slopes(weights: Array, alpha: float) -> Array:
@@ -677,7 +700,7 @@ _ENTMAX = {
     1.5: "entmax15",
     2.0: "sparsemax",
 }  # by alpha: those with an algorithm of their own
-_MOST_STEPS = 100  # of Newton's method or bisection
+_MOST_STEPS = 100  # of Newton's method
 _CONVERGED = 4 * float(np.finfo(np.float64).eps)
 
 
@@ -725,7 +748,8 @@ def pull_back(
     normalize: NormalizeLike, logits: Array, dweights: Array
 ) -> tuple[Array, Array, dict[str, Array]]:
     """Return weights, the gradient of the logits, and those of learned numbers, by a function of complete rows."""
-    weights, pullback = cast(DifferentiableNormalizer, normalize).vjp(_read_only(logits))
+    result = cast(DifferentiableNormalizer, normalize).vjp(_read_only(logits))
+    weights, pullback = _check.with_pullback("normalize.vjp(logits)", result)
     gradients = pullback(dweights)
     dlogits, named = gradients if isinstance(gradients, tuple) else (gradients, {})
     return _of_rows("weights", weights, logits), _of_rows("dlogits", dlogits, logits), named

@@ -253,6 +253,13 @@ def test_the_gradient_of_a_merged_log_sum_exp_by_hand() -> None:
     assert (gradients[1].values == 0).all()
 
 
+def test_the_gradient_of_a_log_sum_exp_of_values_of_size_0() -> None:
+    q, k, v = np.zeros((1, 1)), np.ones((4, 1)), np.zeros((4, 0))
+    gradients = regard.partial_vjp(q, k, v, regard.partial(q, k, v), np.zeros((1, 0)), np.ones(1))
+    np.testing.assert_allclose(gradients.queries, [[1]])
+    assert gradients.values.shape == (4, 0)
+
+
 def test_partial_vjp_counts_a_sink_that_merge_has_added() -> None:
     rng = np.random.default_rng(2)
     q, k, v, dcontext = (rng.standard_normal((4, size)) for size in (3, 3, 2, 2))

@@ -441,7 +441,7 @@ scale="1"
 feature="elo"
     ValueError: feature must be one of 'elu', 'unit'. Got 'elo' instead.
       hint: did you mean 'elu'?
-feature=lambda x: (x[..., :2, :], None)
+feature=lambda x: (x[..., :2, :], np.copy)
     ValueError: feature(queries) must have shape (..., n, d') = (2, 5, 4). Got (2, 2, 4) instead.
 is_causal=True
     TypeError: {function} takes no option 'is_causal'.

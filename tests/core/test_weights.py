@@ -159,6 +159,43 @@ def test_entmax_meets_its_optimality_conditions(alpha: float, row: list[float]) 
         assert (z[p == 0] <= tau.max() + 1e-6).all()
 
 
+ALPHAS = [1 + 1e-9, 1.02, 1.09, 1.11, 1.5, 1.9, 2.0, 2.01, 3.0, 4.0, 10.0, 30.0]
+
+
+def logits_of(p: Array, alpha: float) -> Array:
+    """Logits whose weights are p, by the condition of the optimum, with a constant that keeps their differences."""
+    return (p ** (alpha - 1) if alpha > 2 else np.expm1((alpha - 1) * np.log(p))) / (alpha - 1)
+
+
+@pytest.mark.parametrize("alpha", ALPHAS)
+@pytest.mark.parametrize("least", [0.2, 1e-2, 1e-6])
+def test_entmax_of_logits_that_are_made_of_its_weights(alpha: float, least: float) -> None:
+    """Beside two such rows: a key below the others' end, a row with a NaN, a row without a key."""
+    p = np.array([[0.3, least, 0.7 - least], [least, 0.5, 0.5 - least]])
+    below = np.full((2, 1), -2 / (alpha - 1))
+    logits = np.concatenate([logits_of(p, alpha), below], axis=1)
+    rows = weights.entmax(alpha)([*logits, [0.1, np.nan, 0.2, -INF], [-INF] * 4])
+    np.testing.assert_allclose(rows[:2], np.pad(p, ((0, 0), (0, 1))), rtol=1e-10, atol=1e-14)
+    np.testing.assert_array_equal(rows[2:], [[np.nan, np.nan, np.nan, 0], [0] * 4])
+
+
+@pytest.mark.parametrize("alpha", ALPHAS)
+@pytest.mark.parametrize("least", [0.3, 1e-2, 1e-6])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_slope_of_entmax_beside_the_end_of_its_support(alpha: float, least: float, dtype: Any) -> None:
+    """Of two weights with slopes s and t, the first rises by s t / (s + t) with its logit."""
+    p = np.array([1 - least, least])
+    rise = 1 / (p ** (alpha - 2)).sum()
+    _, pullback = regard.attention_vjp(
+        [[1]],
+        logits_of(p, alpha)[:, None].astype(dtype),
+        np.eye(2, dtype=dtype),
+        score="dot",
+        normalize=weights.entmax(alpha),
+    )
+    np.testing.assert_allclose(pullback([[1, 0]]).keys[:, 0], [rise, -rise], rtol=2e-3, atol=1e-6)
+
+
 def test_entmax_has_softmax_and_its_sparse_relatives_as_cases() -> None:
     logits = np.random.default_rng(0).standard_normal((5, 9)) * 2
     for alpha, name in [(1.0, "softmax"), (1.5, "entmax15"), (2.0, "sparsemax")]:

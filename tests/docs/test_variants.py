@@ -72,21 +72,23 @@ def test_formulas_by_hand() -> None:
         "chunked (Llama 4), packed texts": masked((j <= i) & (j // 3 == i // 3)),
         "prefix language model": masked((j <= i) | (j < 3)),
         "linear biases (ALiBi)": softmax(of_self - abs(i - j), -1),
-        "gated linear attention": np.tril(of_self) * 0.5 ** np.maximum(i - j, 0),
+        "gated linear attention; retention with a constant gate": np.tril(of_self)
+        * 0.5 ** np.maximum(i - j, 0),
     }
     for name, weights in expected.items():
         np.testing.assert_allclose(VARIANTS[name].weights()[0], weights, atol=1e-12, err_msg=name)
 
 
-def test_the_delta_rule_by_hand() -> None:
-    """One position after the other, as its formula says, with keys and queries of length 1."""
+@pytest.mark.parametrize(("name", "gate"), [("delta rule (fast weights)", 1), ("gated delta rule", 0.5)])
+def test_the_delta_rules_by_hand(name: str, gate: float) -> None:
+    """One position after the other, as the formula says, with keys and queries of length 1."""
     rng, state = np.random.default_rng(3), np.zeros((8, 6))
     unit = [row / np.linalg.norm(row) for row in rng.normal(0, 0.7, (6, 8))]
     rows = []
     for k, v in zip(unit, np.eye(6), strict=True):
-        state = state + 0.9 * np.outer(k, v - k @ state)
+        state = gate * state + 0.9 * np.outer(k, v - gate * k @ state)
         rows.append(k @ state)
-    delta = VARIANTS["delta rule (fast weights)"].weights()[0]
+    delta = VARIANTS[name].weights()[0]
     np.testing.assert_allclose(delta / delta[0, 0], np.array(rows) / rows[0][0], atol=1e-12)
 
 

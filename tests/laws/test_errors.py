@@ -248,6 +248,18 @@ class Wrong:
         return logits, lambda dweights: self.gradient
 
 
+class NoPullback:
+    """A score or normalisation of the user's whose `vjp` is the function alone."""
+
+    def __init__(self, function: Any) -> None:
+        self.function = function
+
+    def __call__(self, *arrays: Any) -> Any:
+        return self.function(*arrays)
+
+    vjp = __call__
+
+
 OF_ROWS = """\
 regard.attend(Q, K, V, normalize=Wrong(lambda logits: logits[..., :1]))
     ValueError: normalize(logits) must have shape (2, 5, 7). Got (2, 5, 1) instead.
@@ -260,6 +272,18 @@ regard.attention_vjp(Q, K, V, normalize=Wrong(lambda logits: logits))[1](o(2, 5,
 regard.attention_vjp(Q, K, V, normalize=lambda logits: logits)
     TypeError: normalize must have a method vjp(logits) -> (weights, pullback) for gradients.
       hint: see regard.weights.DifferentiableNormalizer
+regard.attention_vjp(Q, K, V, normalize=NoPullback(weights.softmax))[1](o(2, 5, 3))
+    TypeError: normalize.vjp(logits) must be (result, pullback). Got ndarray instead.
+      hint: the second is a function of the result's gradient, as regard.nn.relu returns it
+regard.attention_vjp(Q, K, V, score=NoPullback(scores.dot()))[1](o(2, 5, 3))
+    TypeError: score.vjp(queries, keys) must be (result, pullback). Got ndarray instead.
+      hint: the second is a function of the result's gradient, as regard.nn.relu returns it
+regard.linear.attention(K, K, V, feature=np.exp)
+    TypeError: feature(queries) must be (result, pullback). Got ndarray instead.
+      hint: the second is a function of the result's gradient, as regard.nn.relu returns it
+nn.multi_head_attention(Q, None, *[o(4, 4)] * 4, heads=1, rotate=regard.position.rotary)
+    TypeError: rotate(x) must be (result, pullback). Got ndarray instead.
+      hint: the second is a function of the result's gradient, as regard.nn.relu returns it
 regard.partial(Q, K, V, normalize="sparsemax")
     TypeError: partial takes no option 'normalize'.
       hint: the softmax alone can be computed in parts that are merged; regard.attention has normalize=
@@ -269,7 +293,7 @@ regard.outofcore.attention(Q, K, V, normalize=weights.relu())
 """
 
 
-def test_functions_of_complete_rows() -> None:
+def test_functions_of_the_user() -> None:
     for call, text in transcript(OF_ROWS):
         assert_raises(call, text, globals())
 

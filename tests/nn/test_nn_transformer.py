@@ -222,6 +222,29 @@ def test_multi_head_attention_with_other_values_and_norms_has_right_gradients() 
     np.testing.assert_allclose(function(*arrays)[0], expected, rtol=1e-12, atol=1e-13)
 
 
+def test_multi_head_attention_takes_a_normalization() -> None:
+    """A sigmoid, whose bias has a gradient, too."""
+    arrays = [draw(2, 5, 6), *(draw(*shape) for shape in WEIGHTS), np.array(0.5)]
+
+    def function(*arrays: Any) -> Any:
+        *projected, bias = arrays
+        y, pullback = nn.multi_head_attention(
+            projected[0], None, *projected[1:], heads=4, key_heads=2, normalize=regard.weights.sigmoid(bias)
+        )
+
+        def back(dy: Any) -> Any:
+            gradients = pullback(dy)
+            return gradients.x, *gradients[2:6], gradients.normalize["bias"]
+
+        return y, back
+
+    assert nn.check_gradients(function, arrays) < 1e-6
+    x, *weights, bias = arrays
+    heads = [nn.split_heads(x @ w, n)[0] for w, n in zip(weights[:3], (4, 2, 2), strict=True)]
+    contexts = regard.attend(*heads, normalize=regard.weights.sigmoid(bias)).context
+    np.testing.assert_allclose(function(*arrays)[0], nn.merge_heads(contexts)[0] @ weights[3], rtol=1e-12)
+
+
 def test_multi_head_attention_is_one_attention_for_each_head() -> None:
     x, memory = draw(2, 5, 6), draw(2, 7, 6)
     weights = [draw(*shape) for shape in WEIGHTS]

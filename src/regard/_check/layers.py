@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,16 @@ from regard._check.arrays import integer_array, shape, transpose_hint, within
 from regard._check.errors import fail
 from regard._check.foreign import as_numpy
 
-__all__ = ["floats", "has_intermediates", "lengths", "recurrent", "same_shape", "shapes", "step"]
+__all__ = [
+    "floats",
+    "has_intermediates",
+    "lengths",
+    "recurrent",
+    "same_shape",
+    "shapes",
+    "step",
+    "with_pullback",
+]
 
 Array = NDArray[Any]
 
@@ -28,6 +38,18 @@ def floats(**named: Any) -> None:
         got = f"dtype {array.dtype}" if is_plain else type(array).__name__
         hint = "" if isinstance(array, np.ndarray) else as_numpy(name, array)
         fail(f"{name} must be an array of float32 or float64. Got {got} instead.", hint=hint, kind=TypeError)
+
+
+def with_pullback(name: str, result: Any) -> tuple[Any, Callable[..., Any]]:
+    """Return the result and the pullback of a function of the user's, checked to be two."""
+    if not (isinstance(result, tuple) and len(result) == 2 and callable(result[1])):
+        hint = "the second is a function of the result's gradient, as regard.nn.relu returns it"
+        fail(
+            f"{name} must be (result, pullback). Got {type(result).__name__} instead.",
+            hint=hint,
+            kind=TypeError,
+        )
+    return result
 
 
 def same_shape(name: str, array: Array, wanted: tuple[int, ...]) -> None:

@@ -254,7 +254,8 @@ def _pulled_back(function: Any, left: Array, right: Array, dscored: Array) -> tu
     """Return the gradients of a block by a user-defined score function: dleft, dright and its learned arrays."""
     assert isinstance(function, scores.Differentiable)
     arguments = _read_only(left, right)
-    gradients = function.vjp(*arguments)[1](dscored)
+    _, pullback = _check.with_pullback("score.vjp(queries, keys)", function.vjp(*arguments))
+    gradients = pullback(dscored)
     if not isinstance(gradients, tuple) or len(gradients) not in (2, 3):
         rule = "pullback(dscores) must return (dqueries, dkeys) or (dqueries, dkeys, {name: gradient})."
         _check.fail(rule, kind=TypeError)

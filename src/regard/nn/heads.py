@@ -15,6 +15,7 @@ from regard.mask import MaskLike
 from regard.nn.layers import linear
 from regard.nn.normal import rms_norm
 from regard.position import BiasLike
+from regard.weights import NormalizeLike
 
 __all__ = ["MultiHeadGradients", "merge_heads", "multi_head_attention", "split_heads"]
 
@@ -140,6 +141,8 @@ class MultiHeadGradients(NamedTuple):
         Of the input of the values, where that is another one.
     query_gain, key_gain : array or None
         Of the norms.
+    normalize : dict of str to array
+        Of the normalisation, as in `regard.Gradients`.
 
     Examples
     --------
@@ -165,6 +168,7 @@ class MultiHeadGradients(NamedTuple):
     value_memory: Array | None
     query_gain: Array | None
     key_gain: Array | None
+    normalize: dict[str, Array]
 
 
 def multi_head_attention(
@@ -190,6 +194,7 @@ def multi_head_attention(
     bias: BiasLike | None = None,
     scale: float | None = None,
     softcap: float | None = None,
+    normalize: NormalizeLike = "softmax",
     sink: ArrayLike | None = None,
 ) -> tuple[Array, Callable[[Array], MultiHeadGradients]]:
     """Project, attend with several heads, and project the contexts. ::
@@ -226,8 +231,8 @@ def multi_head_attention(
     rotate : function, optional
         ``rotate(array (..., heads, n, d)) -> (array, pullback)``, applied to queries and to keys, such as
         ``regard.position.rotary_vjp``.
-    mask, bias, scale, softcap, sink
-        As for `regard.attention`.
+    mask, bias, scale, softcap, normalize, sink
+        As for `regard.attention_vjp`.
 
     Returns
     -------
@@ -264,9 +269,8 @@ def multi_head_attention(
     queries, of_queries = _project(x, query_weight, query_bias, heads, norms[0], rotate)
     keys, of_keys = _project(source, key_weight, key_bias, key_heads, norms[1], rotate)
     values, of_values = _project(of_values_source, value_weight, value_bias, key_heads, None, None)
-    context, of_attention = attention_vjp(
-        queries, keys, values, mask=mask, bias=bias, scale=scale, softcap=softcap, sink=sink
-    )
+    options: dict[str, Any] = {"mask": mask, "bias": bias, "scale": scale, "softcap": softcap, "sink": sink}
+    context, of_attention = attention_vjp(queries, keys, values, **options, normalize=normalize)
     merged, of_merging = merge_heads(context)
     y, of_output = linear(merged, output_weight, output_bias)
 
@@ -282,8 +286,8 @@ def multi_head_attention(
         dx, dmemory = (dx + dsource, None) if memory is None else (dx, dsource)
         weights = dquery, dkey, dvalue, doutput
         biases = dquery_bias, dkey_bias, dvalue_bias, doutput_bias
-        options = gradients.bias, gradients.sink, dvalues, dquery_gain, dkey_gain
-        return MultiHeadGradients(dx, dmemory, *weights, *biases, *options)
+        others = gradients.bias, gradients.sink, dvalues, dquery_gain, dkey_gain
+        return MultiHeadGradients(dx, dmemory, *weights, *biases, *others, gradients.normalize)
 
     return y, pullback
 
@@ -311,7 +315,9 @@ def _project(
     projected, of_projection = linear(x, weight, bias)
     split, of_splitting = split_heads(projected, heads)
     normal, of_norm = (split, None) if norm is None else norm(split)
-    rotated, of_rotation = (normal, None) if rotate is None else rotate(normal)
+    rotated, of_rotation = (
+        (normal, None) if rotate is None else _check.with_pullback("rotate(x)", rotate(normal))
+    )
 
     def pullback(dheads: Array) -> tuple[Array, Array, Array | None, Array | None]:
         dnormal = dheads if of_rotation is None else of_rotation(dheads)[0]
