@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from html import unescape
 from pathlib import Path
@@ -17,6 +18,7 @@ from regard.show.page.chapters import CHAPTERS, story
 from regard.show.page.examples import WORDS as FOUR
 from regard.show.page.examples import drawn as drawn_words
 from regard.show.page.mechanism import of_decoder
+from regard.show.page.parts import asset
 from regard.show.steps import LANGUAGES, texts
 
 pytest.importorskip("matplotlib")
@@ -192,7 +194,6 @@ def test_words_alone_are_drawn_too() -> None:
         (["--section", "language-model"], "computes in the page, so it has no picture"),
         (["--section", "why", "--section", "heads"], "give one --section, and no --slides"),
         (["--section", "why", "--slides"], "give one --section, and no --slides"),
-        (["--language", "fr"], "give one --section, and no --slides"),
         (["--section", "why", "--query", "1"], "--query and --section exclude each other"),
         (["--section", "why", "the cat"], "FILES and --section exclude each other"),
     ],
@@ -208,3 +209,34 @@ def test_what_has_no_picture_is_refused(
 def test_every_part_of_the_story_has_a_picture() -> None:
     views = {part.view for chapter in CHAPTERS for part in parts(chapter.name)}
     assert views <= set(PICTURES)
+
+
+def written_in(command: list[str], language: str) -> list[str]:
+    """The texts of the pictures that a command writes in a language."""
+    assert main(["show", *command, "--language", language, "--out", f"{language}.svg"]) == 0
+    files = [path.read_text("utf-8") for path in Path().glob(f"{language}*.svg")]
+    return [unescape(text) for file in files for text in re.findall(r"<text[^>]*>([^<]*)</text>", file)]
+
+
+COMMANDS = [["--section", chapter.name] for chapter in CHAPTERS]
+COMMANDS += [["m.safetensors", "--text", "a b", *more] for more in ([], ["--token", "1"])]
+COMMANDS += [["--words", "1 0; 0 1.5", "--query", "1"], ["--weights", "w.npy"], ["--weights", "large.npy"]]
+
+
+@pytest.mark.parametrize("language", sorted({*LANGUAGES} - {"en"}))
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_a_picture_has_the_numbers_and_words_of_its_language(
+    model: Any, command: list[str], language: str
+) -> None:
+    model.save("m.safetensors")
+    np.save("w.npy", [[0.125, 0.875]])
+    np.save("large.npy", np.full((1200, 1200), 1 / 1200))
+    english, seen = written_in(command, "en"), written_in(command, language)
+    assert [text for text in seen if re.search(r"\d[.]\d|\d %", text)] == []
+    assert any(re.search(r"\d[.]\d", text) for text in english) == any(re.search(r"\d,\d", text) for text in seen)
+    known = {"exp", "BLEU", *re.findall(r"\w+", str(json.loads(asset("translator.json"))["picture"]))}
+    same = {text for text in {*english} & {*seen} if {*re.findall("[A-Za-z]{3,}", text)} - known}
+    assert same <= SAME[language], same
+
+
+SAME = {"de": {"Encoder", "Decoder", "Score"}, "fr": {"Source", "score"}}

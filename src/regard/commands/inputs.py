@@ -32,6 +32,7 @@ from regard.scores import Score, ScoreLike
 from regard.show.explanation import counted, projected
 from regard.show.page.examples import drawn_weights
 from regard.show.page.section import labels as names_of
+from regard.show.steps import PageText
 from regard.show.terminal.text import note
 
 __all__: list[str] = []
@@ -187,7 +188,7 @@ def given(args: argparse.Namespace) -> Given:
 
 def _words_input(args: argparse.Namespace, generator: np.random.RandomState) -> dict[str, Any]:
     """Return the fields of `Given` for words: queries, keys and values are words times weights."""
-    sentence, drawn = _sentence(args) is not None, f"drawn with seed {seed_of(args)}"
+    sentence, drawn = _sentence(args) is not None, PageText("pages.origins.seed", seed=str(seed_of(args)))
     table = _table_of(args, generator)
     if args.query_labels is not None or args.key_labels is not None:
         _check.fail("words have the same names as queries and keys: give --labels")
@@ -201,7 +202,10 @@ def _words_input(args: argparse.Namespace, generator: np.random.RandomState) -> 
     else:
         weights = [parse_matrix(text, name.replace("_", " ")) for name, text in texts.items()]
         vectors = f"their vectors {drawn}, " if sentence else ""
-        origin, source = "given", f"{vectors}and the weights given{_drawn_words(args)}"
+        origin, source = (
+            PageText("pages.origins.given"),
+            f"{vectors}and the weights given{_drawn_words(args)}",
+        )
     arrays, words = projected(table.numbers, *weights)
     return {
         "arrays": arrays,

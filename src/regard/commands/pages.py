@@ -13,7 +13,7 @@ from regard import _check
 from regard.commands.loading import listed, load_all
 from regard.commands.options import check_outputs
 from regard.seq2seq.model import Seq2Seq
-from regard.seq2seq.sources import Example, Source
+from regard.seq2seq.sources import Example
 from regard.seq2seq.translator import Translation, Translator, read_source
 from regard.show.page import HtmlPage
 from regard.show.page.alignment import alignment, beside_weights, of_read, sentence
@@ -23,7 +23,7 @@ from regard.show.page.mechanism import of_decoder
 from regard.show.page.models import translation
 from regard.show.page.section import LONGEST_TEXT, Section, readable
 from regard.show.progress import Progress
-from regard.show.steps import TEXTS
+from regard.show.steps import PageText
 
 __all__ = ["PageParts", "add_importance", "check_page", "decoder_step", "is_page", "translated"]
 
@@ -68,15 +68,15 @@ class PageParts:
         """Show a warning above all sentences."""
         self.warnings.append(readable(text, LONGEST_TEXT))
 
-    def page(self, title: str = "Attention") -> HtmlPage:
+    def page(self, title: str = "Attention", language: str = "en") -> HtmlPage:
         """Return the page of all sentences, and of the heads of a transformer for the first one."""
         erased = self._erase() if self.importance else [None] * len(self.shown)
         sections = [replace(alignment(*self.sentences), warnings=self.warnings)] if self.sentences else []
         if self.shown and isinstance(self.model, Seq2Seq) and self.model.family == "transformer":
             _, best, source = self.shown[0]
             heads = of_model(self.model.heads(best, source), erased[0])
-            sections.append(Section("heads", f"Heads: {best.text}", heads.data))
-        return HtmlPage(sections, title=title)
+            sections.append(Section("heads", PageText("pages.titles.headsOf", text=best.text), heads.data))
+        return HtmlPage(sections, title=title, language=language)
 
     def _erase(self) -> list[Any]:
         """Put erasure and contributions beside the weights of each hypothesis, and return them."""
@@ -92,7 +92,7 @@ class PageParts:
         return erased
 
 
-def translated(path: Path, text: str, *, title: str, importance: bool = False) -> HtmlPage:
+def translated(path: Path, text: str, *, title: str, language: str, importance: bool = False) -> HtmlPage:
     """Return the page of a model's translations of a sentence: the hypotheses of a beam, and their heads."""
     model = load_all(path, [])
     if not model.attention:
@@ -101,19 +101,29 @@ def translated(path: Path, text: str, *, title: str, importance: bool = False) -
     page = PageParts(model, importance=importance)
     for hypotheses in model.candidates([example]):
         page.add(hypotheses)
-        if doubts := (*_unknown(model.model.source, example), *model.warnings(example, hypotheses)):
-            page.warn(f"The translation is a guess: {', '.join(doubts)}")
-    return page.page(title)
+        if doubts := [*_doubts(model, example, hypotheses)]:
+            page.warn(PageText("pages.guess", reasons=doubts))
+    return page.page(title, language)
 
 
-def _unknown(source: Source, example: Example) -> Iterator[str]:
-    """Yield that a model does not know some symbols of a source, if so."""
-    if symbols := tuple(dict.fromkeys(source.unknown(example))):
-        yield f"the model does not know {listed(symbols)}"
+def _doubts(model: Translator, example: Example, hypotheses: Sequence[Translation]) -> Iterator[PageText]:
+    """Yield that a model does not know some symbols of a text, and that its translation is improbable, if so."""
+    if symbols := tuple(dict.fromkeys(model.model.source.unknown(example))):
+        yield PageText("pages.unknown", symbols=listed(symbols))
+    calibration = model.model.calibration
+    if calibration and (doubt := calibration.doubt(model.ranked_logs(hypotheses)[0])):
+        yield PageText("pages.improbable", **{name: float(f"{x:.3g}") for name, x in doubt.items()})
 
 
 def decoder_step(
-    path: Path, text: str, token: int, *, title: str, layer: int | None = None, head: int | None = None
+    path: Path,
+    text: str,
+    token: int,
+    *,
+    title: str,
+    language: str,
+    layer: int | None = None,
+    head: int | None = None,
 ) -> HtmlPage:
     """Return the page of the decoder's steps for a sentence, which opens at the step of a token, from 1.
 
@@ -129,8 +139,8 @@ def decoder_step(
     opened = [translation(steps, row=token - 1), of_decoder(steps, row=token - 1)]
     if model.family == "transformer":
         before = model.decoder_steps(best, layer=layer, head=head, part="decoder")
-        opened.append(of_decoder(before, row=token - 1, title=TEXTS["real"]["before"]))
-    return HtmlPage(opened, title=title)
+        opened.append(of_decoder(before, row=token - 1, title=PageText("real.before")))
+    return HtmlPage(opened, title=title, language=language)
 
 
 def check_page(option: str, path: Path, inputs: Sequence[Path], *, force: bool) -> None:

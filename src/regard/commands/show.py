@@ -21,7 +21,7 @@ from regard.show.page.chapters import ALONE, CHAPTERS, story
 from regard.show.page.document import check_new
 from regard.show.page.mechanism import with_words
 from regard.show.page.section import labels
-from regard.show.steps import LANGUAGES, texts
+from regard.show.steps import LANGUAGES, in_language, texts
 from regard.show.terminal.text import note
 from regard.show.weights_figure import chosen_heads, save_weights
 
@@ -40,7 +40,7 @@ _ATTENTION = (
     "--mask",
 )
 _LABELS = ("--labels", "--query-labels", "--key-labels")
-_STORY = ("--section", "--slides", "--language")
+_STORY = ("--section", "--slides")
 _NEEDS = (
     ("--token", "--text", "the sentence whose translation has the token"),
     ("--layer", "--token", ""),
@@ -139,7 +139,8 @@ def _add_story(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--language",
         choices=LANGUAGES,
-        help="language of the page without an input (default en)",
+        default="en",
+        help="language of the page or the picture (default en)",
     )
 
 
@@ -170,13 +171,12 @@ def _page(args: argparse.Namespace) -> HtmlPage:
         return _text(args)
     if (weights := _weights(args)) is not None:
         queries, keys = labels_of(args, (None, None))
-        return page(weights, query_labels=queries, key_labels=keys, title=args.title)
+        names: dict[str, Any] = {"query_labels": queries, "key_labels": keys}
+        return page(weights, **names, title=args.title, language=args.language)
     if not args.files and first_given(args, (*_INPUT, *_ATTENTION, *_LABELS)) is None:
-        language = args.language or "en"
-        return HtmlPage(
-            story(args.section, language), title=args.title, language=language, slides=args.slides
-        )
-    return _input(given(args), args.title)
+        shown = story(args.section, args.language)
+        return HtmlPage(shown, title=args.title, language=args.language, slides=args.slides)
+    return _input(given(args), args.title, args.language)
 
 
 def _text(args: argparse.Namespace) -> HtmlPage:
@@ -187,16 +187,18 @@ def _text(args: argparse.Namespace) -> HtmlPage:
         _check.fail(f"--text needs one FILE, a model from regard train. Got {len(args.files)} instead.")
     if option := first_given(args, ("--weights", *_INPUT, *_ATTENTION, *_LABELS)):
         _check.exclude(option, "--text")
+    look = {"title": args.title, "language": args.language}
     if args.token is not None:
         place = {"layer": args.layer, "head": args.head}
-        return decoder_step(args.files[0], args.text, args.token, title=args.title, **place)
-    return translated(args.files[0], args.text, title=args.title, importance=args.importance)
+        return decoder_step(args.files[0], args.text, args.token, **look, **place)
+    return translated(args.files[0], args.text, **look, importance=args.importance)
 
 
-def _input(inputs: Given, title: str) -> HtmlPage:
+def _input(inputs: Given, title: str, language: str) -> HtmlPage:
     """Return the page of queries, keys and values, which begins with the words they are made of."""
     queries, keys = inputs.names() if inputs.words else inputs.labels
-    document = page(*inputs.arrays, **inputs.options, query_labels=queries, key_labels=keys, title=title)
+    look: dict[str, Any] = {"title": title, "language": language}
+    document = page(*inputs.arrays, **inputs.options, query_labels=queries, key_labels=keys, **look)
     section = document.sections[0]
     for warning in section.warnings:
         note(warning)
@@ -204,7 +206,7 @@ def _input(inputs: Given, title: str) -> HtmlPage:
         return document
     return HtmlPage(
         [with_words(section, *inputs.words.values(), origin=inputs.origin, features=inputs.features)],
-        title=title,
+        **look,
     )
 
 
@@ -249,11 +251,10 @@ def _draw_chapter(args: argparse.Namespace) -> int:
 
     if args.slides or len(args.section or ()) != 1:
         _check.fail("a picture is that of one chapter: give one --section, and no --slides")
-    language = args.language or "en"
-    ((first, *drawers),) = (section.parts for section in story(args.section, language))
+    ((first, *drawers),) = (section.parts for section in story(args.section, args.language))
     for number, part in enumerate((first, *drawers), 1):
         path = args.out if number == 1 else args.out.with_stem(f"{args.out.stem}-{number}")
-        save(path, drawn(part, texts(language)))
+        save(path, drawn(part, texts(args.language)))
         print(path)
     return 0
 
@@ -264,7 +265,7 @@ def _draw_translation(args: argparse.Namespace) -> int:
 
     if args.importance:
         _check.fail(f"--importance makes a page: --out must end in .html. Got {args.out} instead.")
-    save(args.out, drawn(_text(args).sections[0]))
+    save(args.out, drawn(_text(args).sections[0], texts(args.language)))
     print(args.out)
     return 0
 
@@ -276,7 +277,9 @@ def _draw_lanes(args: argparse.Namespace) -> int:
     inputs = given(args)
     queries, keys = inputs.names()
     row = _check.integer("--query", args.query, 1, most=len(queries)) - 1
-    save(args.out, lanes(inputs.attend(), row, queries[row], keys))
+    known = texts(args.language)
+    query, *keys = (in_language(name, known) for name in (queries[row], *keys))
+    save(args.out, lanes(inputs.attend(), row, query, keys, texts=known))
     print(args.out)
     return 0
 
@@ -293,8 +296,8 @@ def _draw_weights(args: argparse.Namespace) -> int:
             labels(*side) for side in zip(own_labels, weights.shape[-2:], ("query", "key"), strict=True)
         )
         names = queries, keys
-    save_weights(
-        args.out, chosen_heads(weights), names, title="" if args.title == "Attention" else args.title
-    )
+    title, known = "" if args.title == "Attention" else args.title, texts(args.language)
+    rows, columns = ([in_language(name, known) for name in side] for side in names)
+    save_weights(args.out, chosen_heads(weights), (rows, columns), title=title, texts=known)
     print(args.out)
     return 0

@@ -458,12 +458,13 @@ class Translator(ABC):
         >>> model.warnings("two", model.candidates(["two"])[0])
         ()
         """
-        calibration, log = self.model.calibration, self.ranked_logs(candidates)[0]
         reasons = self.model.source.out_of_range(self.model.source.load(source))
-        if calibration is None or log >= calibration.usual:
+        calibration = self.model.calibration
+        doubt = calibration and calibration.doubt(self.ranked_logs(candidates)[0])
+        if not doubt:
             return reasons
-        least = f"{math.exp(calibration.usual):.3g} or more for 99 of 100 held out"
-        return *reasons, f"probability {math.exp(log):.3g} ({least})"
+        text = "probability {probability:.3g} ({least:.3g} or more for 99 of 100 held out)"
+        return *reasons, text.format(**doubt)
 
     def compare_with_references(self, sources: Sequence[Any], targets: Sequence[Any]) -> list[Checked]:
         """Translate each different source, and compare the best answer with all targets of that source.

@@ -41,6 +41,53 @@ def _completed(english: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]
 
 
 TEXTS = texts("en")
+
+
+def localized(number: str, texts: Mapping[str, Any] = TEXTS) -> str:
+    """Return a number that Python has written, with the marks of the language of the texts: 0,25 in German."""
+    return number.translate(str.maketrans(texts["numbers"]["marks"]))
+
+
+class PageText(str):
+    """A text that pages have in their language: its place in the texts of pages, and its parts. As a string, English.
+
+    A part may be a number, another text of pages, or a list of them.
+    """
+
+    place: str
+    parts: dict[str, Any]
+
+    def __new__(cls, place: str, **parts: Any) -> PageText:
+        text = super().__new__(cls, _written(TEXTS, place, parts))
+        text.place, text.parts = place, parts
+        return text
+
+    def __getnewargs_ex__(self) -> tuple[tuple[str], dict[str, Any]]:
+        return (self.place,), self.parts
+
+    def in_language(self, texts: Mapping[str, Any]) -> str:
+        """Return the text in the language of the texts."""
+        return _written(texts, self.place, self.parts)
+
+
+def _written(texts: Mapping[str, Any], place: str, parts: Mapping[str, Any]) -> str:
+    text: Any = texts
+    for name in place.split("."):
+        text = text[name]
+    return filled(text, {name: in_language(part, texts) for name, part in parts.items()})
+
+
+def in_language(part: Any, texts: Mapping[str, Any]) -> str:
+    """Return a text of pages, a list of them, or a number, in the language of the texts; other strings as they are."""
+    if isinstance(part, PageText):
+        return part.in_language(texts)
+    if isinstance(part, list | tuple):
+        return ", ".join(in_language(each, texts) for each in part)
+    if isinstance(part, str):
+        return part
+    return localized(f"{part:,}" if isinstance(part, int) else f"{part:.4g}", texts)
+
+
 LETTERS = {  # of learned arrays
     name: array["letter"] for row in TEXTS["scores"].values() for name, array in row.get("arrays", {}).items()
 }
@@ -116,9 +163,10 @@ def are_shares(weights: Array, normalize: NormalizeLike = "softmax") -> bool:
     return not isinstance(normalize, sigmoid | relu) and not (weights.sum(axis=-1) > 1 + _ROUNDING).any()
 
 
-def weight_text(shares: bool) -> Callable[[float], str]:
+def weight_text(shares: bool, texts: Mapping[str, Any] = TEXTS) -> Callable[[float], str]:
     """Return how weights are written: shares of 1 in per cent, others as numbers."""
-    return (lambda share: f"{100 * share:.1f} %") if shares else "{:.3f}".format
+    plain: Callable[[float], str] = (lambda share: f"{100 * share:.1f} %") if shares else "{:.3f}".format
+    return lambda weight: localized(plain(weight), texts)
 
 
 def normalize_name(normalize: NormalizeLike) -> str:

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from regard import _check
 from regard.show.figures._heatmap import MOST_HEADS, heatmap, heatmaps
-from regard.show.figures.figure import save
+from regard.show.figures.figure import localize, save
+from regard.show.steps import TEXTS
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 __all__: list[str] = []
 
@@ -23,14 +28,23 @@ def save_weights(
     *,
     at: tuple[int, ...] = (),
     title: str = "",
+    texts: dict[str, Any] = TEXTS,
 ) -> None:
     """Draw the weights (n, m) of one head, or those of several, which `at` has chosen."""
+    figure = _figure(heads, names, at, title)
+    localize(figure, texts)
+    save(path, figure)
+
+
+def _figure(
+    heads: NDArray[Any], names: tuple[list[str], list[str]], at: tuple[int, ...], title: str
+) -> Axes | Figure:
     if heads.ndim == 2:
         axes = heatmap(heads, *names, title=title)
         axes.set(xlabel="key", ylabel="query")
-        return save(path, axes)
+        return axes
     numbers = [",".join(map(str, (*at, *(i + 1 for i in index)))) for index in np.ndindex(heads.shape[:-2])]
-    save(path, heatmaps(heads, *names, names=numbers, title=title))
+    return heatmaps(heads, *names, names=numbers, title=title)
 
 
 def chosen_heads(weights: NDArray[Any], at: tuple[int, ...] = ()) -> NDArray[Any]:

@@ -56,6 +56,10 @@ class Calibration(NamedTuple):
         odds = self.intercept + self.share_slope * share + self.mass_slope * mass
         return 1 / (1 + math.exp(-max(min(odds, 30.0), -30.0)))
 
+    def doubt(self, log: float) -> dict[str, float] | None:
+        """Return the probability of an answer, and that of 99 of 100 held out, if the answer's is lower."""
+        return {"probability": math.exp(log), "least": math.exp(self.usual)} if log < self.usual else None
+
     @classmethod
     def fit(cls, hypotheses: Sequence[Sequence[float]], right: Sequence[bool], beam: int) -> Calibration:
         """Fit the numbers to answers, each with the log-probabilities of its hypotheses and whether it is right."""

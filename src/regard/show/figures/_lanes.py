@@ -18,7 +18,7 @@ from regard.show.figures.figure import (
     show_in_notebooks,
     write_literally,
 )
-from regard.show.steps import TEXTS, are_shares, filled, weight_text
+from regard.show.steps import TEXTS, are_shares, filled, localized, weight_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -50,7 +50,7 @@ def lanes(
     weights, scores = attention.weights[row], attention.scores[row]
     shown = _shown(weights)
     shares = are_shares(attention.weights)
-    part = weight_text(shares)
+    part = weight_text(shares, texts)
     share = texts["lanes"]["share"] if shares else texts["mechanism"]["rows"]["weight"]
     head = filled(texts["lanes"]["contextOf"], {"query": query})
     (names, topics, (head,)), fonts = drawable([list(keys), list(topics), [head]])
@@ -61,12 +61,12 @@ def lanes(
         ax.set(xlim=(0, _END), ylim=(count - 0.4, -1))
         powers = _powers(attention.logits[row])
         for y, j in enumerate(shown):
-            _lane(ax, y, names[j], f"{scores[j]:.2f}", powers[j], part(weights[j]))
+            _lane(ax, y, names[j], localized(f"{scores[j]:.2f}", texts), powers[j], part(weights[j]))
         if count > len(shown):
             rest = np.delete(weights, shown)
             others = filled(texts["lanes"]["others"], {"n": str(len(rest))})
             _lane(ax, count - 1, others, "", 0.0, part(rest.sum()))
-        _context(ax, attention.context[row], topics)
+        _context(ax, attention.context[row], topics, texts)
         heads = (_SCORE, texts["lanes"]["score"]), (_BAR[1], "exp"), (_SHARE, share), (_END, head)
         for x, text in heads:
             ax.text(x, -0.7, text, ha="right", color="gray")
@@ -97,13 +97,13 @@ def _lane(ax: Axes, y: int, name: str, score: str, power: float, share: str) -> 
     ax.text(_SHARE, y, share, va="center", ha="right", weight="bold")
 
 
-def _context(ax: Axes, context: NDArray[Any], topics: Sequence[str]) -> None:
+def _context(ax: Axes, context: NDArray[Any], topics: Sequence[str], texts: dict[str, Any]) -> None:
     """Draw the first numbers of the context as bars from 0, each with its topic, if it has one."""
     left, right = _CONTEXT
     longest = np.abs(context).max(initial=0) or 1
     for y, x in enumerate(context[:_NUMBERS]):
         width = (right - left) * abs(x) / longest * 0.6
         ax.barh(y, width, 0.45, left=left, color=BLUE if x >= 0 else ORANGE)
-        ax.text(right, y, f"{x:.2f}", va="center", ha="right")
+        ax.text(right, y, localized(f"{x:.2f}", texts), va="center", ha="right")
     for y, topic in enumerate(topics[:_NUMBERS]):
         ax.text(left, y - 0.45, topic, va="center", fontsize=8)

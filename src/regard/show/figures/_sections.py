@@ -17,8 +17,16 @@ from regard.show.figures._curves import Panel, by_length, curves
 from regard.show.figures._heatmap import heatmap, heatmaps
 from regard.show.figures._lanes import BLUE, ORANGE, lanes
 from regard.show.figures._strips import strips
-from regard.show.figures.figure import drawable, house_style, new_figure, show_in_notebooks, write_literally
+from regard.show.figures.figure import (
+    drawable,
+    house_style,
+    localize,
+    new_figure,
+    show_in_notebooks,
+    write_literally,
+)
 from regard.show.page.descent import losses
+from regard.show.page.document import written
 from regard.show.page.section import Section, unpacked
 from regard.show.steps import TEXTS, weight_text
 
@@ -42,7 +50,9 @@ def drawn(section: Section, texts: Texts = TEXTS) -> Axes | Figure:
     if section.view not in PICTURES:
         rule = f"{section.title!r} computes in the page, so it has no picture."
         _check.fail(rule, hint="give --out FILE.html; the page exports what it shows")
-    return PICTURES[section.view](section.data, texts)
+    figure = PICTURES[section.view](written(section.data, texts), texts)
+    localize(figure, texts)
+    return figure
 
 
 @house_style()
@@ -116,9 +126,7 @@ def _heads(data: Data, texts: Texts) -> Figure:
     weights = [[_of_head(words, head, turn) for head in data["heads"]] for turn in turns.values()]
     names = [head["name"] for _ in turns for head in data["heads"]]
     title = f"{shown['positions']}: {' / '.join(shown['kinds'][kind] for kind in turns)}"
-    figure = heatmaps(np.array(weights), data["labels"], data["labels"], names=names, title=title)
-    figure.axes[-1].set_ylabel(texts["computing"]["weight"])
-    return figure
+    return heatmaps(np.array(weights), data["labels"], data["labels"], names=names, title=title)
 
 
 def _of_head(words: Array, head: Data, turn: Callable[[Array], Array]) -> Array:
@@ -132,7 +140,7 @@ def _plane(data: Data, texts: Texts) -> Axes:
     words, (angle, length) = np.array(data["words"], np.float64), data["query"]
     query = length * np.array([np.cos(np.radians(angle)), np.sin(np.radians(angle))])
     attention = attend(query[None], words, words)
-    percent = weight_text(True)
+    percent = weight_text(True, texts)
     labels = [f"{label} {percent(x)}" for label, x in zip(data["labels"], attention.weights[0], strict=True)]
     shown = texts["geometry"]
     arrows = [*zip(labels, words, repeat("gray")), (shown["query"], query, BLUE)]
@@ -163,7 +171,7 @@ def _decoder(data: Data, texts: Texts) -> Axes:
     title = f"{' '.join(data['source'])} → {' '.join(data['target'][:word])}"
     groups = [(shown["looks"], looks), (shown["predicts"], data["predicted"][word])]
     others = shown["others"]
-    return _bars(title, [(head, _with_others(rows, others)) for head, rows in groups])
+    return _bars(title, [(head, _with_others(rows, others)) for head, rows in groups], texts)
 
 
 def _alignment(data: Data, _: Texts) -> Axes:
@@ -183,7 +191,7 @@ def _with_others(rows: Rows, others: str) -> Rows:
 
 
 @house_style()
-def _bars(title: str, groups: list[tuple[str, Rows]]) -> Axes:
+def _bars(title: str, groups: list[tuple[str, Rows]], texts: Texts) -> Axes:
     """Draw shares of 1 as bars, groups of rows beside each other."""
     (heads, (title,), *names), fonts = drawable(
         [[head for head, _ in groups], [title], *([name for name, _ in rows] for _, rows in groups)]
@@ -193,7 +201,7 @@ def _bars(title: str, groups: list[tuple[str, Rows]]) -> Axes:
     ax.set(xlim=(0, 4 * len(groups)), ylim=(most - 0.3, -1.4))
     ax.set_axis_off()
     ax.set_title(title, loc="left", fontsize=10)
-    percent = weight_text(True)
+    percent = weight_text(True, texts)
     for k, (head, labels) in enumerate(zip(heads, names, strict=True)):
         ax.text(4 * k, -0.9, head, weight="bold")
         for y, (label, (_, share)) in enumerate(zip(labels, groups[k][1], strict=True)):

@@ -8,18 +8,20 @@ import io
 import os
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import ModuleType
 from typing import IO, TYPE_CHECKING, Any
 
 from regard import _check, _files
+from regard.show.steps import TEXTS, localized
 from regard.show.terminal.text import clean, wrap
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.backend_bases import RendererBase
     from matplotlib.figure import Figure
     from matplotlib.text import Text
@@ -161,6 +163,35 @@ def write_literally(artist: Axes | Text, fonts: list[str]) -> None:
     style = {"fontfamily": fonts, "parse_math": False, "usetex": False, "color": ink(artist)}
     for text in set(artist.findobj(Text)).difference(getattr(artist, "texts", ())):
         text.set(**style)
+
+
+def localize(figure: Axes | Figure, texts: Mapping[str, Any]) -> None:
+    """Write the axes of a figure in the language of the texts: their names, and the numbers of their ticks."""
+    for ax in root_figure(figure).axes:
+        _localize_axis(ax.xaxis, texts)
+        _localize_axis(ax.yaxis, texts)
+        if note := ax.get_title(loc="right"):
+            ax.set_title(localized(_renamed(note, texts), texts), loc="right", fontsize=8.5)
+
+
+def _localize_axis(axis: Axis, texts: Mapping[str, Any]) -> None:
+    from matplotlib.ticker import FixedFormatter
+
+    axis.set_label_text(_renamed(axis.get_label_text(), texts))
+    formatter = axis.get_major_formatter()
+    if not isinstance(formatter, FixedFormatter):  # names
+        written = formatter.format_ticks
+        formatter.format_ticks = lambda values: [  # type: ignore[method-assign]
+            localized(text, texts) for text in written(values)
+        ]
+
+
+def _renamed(label: str, texts: Mapping[str, Any]) -> str:
+    """Return a label of a figure in the language of the texts, if it begins like one of the English ones."""
+    for english, other in zip(TEXTS["figures"].values(), texts["figures"].values(), strict=True):
+        if label.startswith(english):
+            return str(other) + label.removeprefix(english)
+    return label
 
 
 def save(path: str | os.PathLike[str], figure: Axes | Figure) -> None:

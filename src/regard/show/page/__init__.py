@@ -38,6 +38,7 @@ def page(
     tokens: Sequence[str] | Sequence[Sequence[str]] | None = None,
     importance: Importance | Sequence[Importance] = None,
     title: str = "Attention",
+    language: str = "en",
 ) -> HtmlPage:
     """Make a page of an attention.
 
@@ -63,6 +64,8 @@ def page(
         what differs and how often the most attended key is the most important one.
     title : str
         The title of the page.
+    language : str
+        The language of its texts: "en", "de" or "fr".
 
     Returns
     -------
@@ -89,7 +92,8 @@ def page(
         rule = "page takes queries, keys and values, or an Attention, a Translation, Heads or an array of weights."
         _check.fail(rule, kind=TypeError)
     if keys is None or values is None:
-        return HtmlPage(sections(shown, query_labels, key_labels, importance), title=title)
+        shown = sections(shown, query_labels, key_labels, importance)
+        return HtmlPage(shown, title=title, language=language)
     if importance is not None:
         _check.exclude("importance", "keys and values")
     arrays = _check.three(shown, keys, values)
@@ -103,6 +107,7 @@ def page(
         return HtmlPage(
             [replace(section, warnings=fixed(*arrays) or section.warnings) for section in shown],
             title=title,
+            language=language,
         )
     section = of_arrays(
         *arrays,
@@ -114,4 +119,4 @@ def page(
         query_labels=query_labels,
         key_labels=key_labels,
     )
-    return HtmlPage([section], title=title)
+    return HtmlPage([section], title=title, language=language)

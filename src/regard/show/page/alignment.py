@@ -21,6 +21,7 @@ from regard.show.page.section import (
     weight_faults,
 )
 from regard.show.pixels import averaged, checked_picture
+from regard.show.steps import PageText
 
 __all__ = ["Translated", "alignment", "aligned", "beside_weights", "of_read", "sentence"]
 
@@ -69,8 +70,8 @@ def alignment(*sentences: dict[str, Any], title: str = "") -> Section:
     """Show alignments: tokens joined by lines as strong as their weights, and the same as a matrix."""
     if not sentences:
         _check.fail("alignment needs at least one sentence. Got none instead.")
-    noun = "Caption" if all("grid" in sentence for sentence in sentences) else "Alignment"
-    heading = title or noun + "s" * (len(sentences) > 1)
+    noun = "caption" if all("grid" in sentence for sentence in sentences) else "alignment"
+    heading = title or PageText(f"pages.titles.{noun}{'s' * (len(sentences) > 1)}")
     text = "\n".join(hypothesis["text"] for sentence in sentences for hypothesis in sentence["hypotheses"])
     return Section("alignment", heading, {"sentences": list(sentences)}, text=text)
 
@@ -195,7 +196,7 @@ def _checked_links(links: Links, source: int, target: int) -> list[list[int]]:
 
 def _labels(tokens: Sequence[str], starts: Collection[int] = ()) -> list[str]:
     """Return tokens as they are displayed: without the marks of joined tokens, and the starts of targets named."""
-    return ["retrieved:" if i in starts else readable(token) for i, token in enumerate(tokens)]
+    return [PageText("pages.retrieved") if i in starts else readable(token) for i, token in enumerate(tokens)]
 
 
 def _joined(tokens: Sequence[str]) -> str:

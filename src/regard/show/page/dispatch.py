@@ -22,6 +22,7 @@ from regard.show.page.heads import Layer, group, heads, of_layers, of_model, of_
 from regard.show.page.long_attention import LongAttention, long_section
 from regard.show.page.mechanism import MOST, fits, of_decoder, recorded
 from regard.show.page.section import Section
+from regard.show.steps import PageText
 from regard.weights import NormalizeLike, is_softmax
 
 __all__ = ["large", "sections"]
@@ -49,7 +50,7 @@ def sections(
     if isinstance(shown, Attention):
         return [_attention(shown, query_labels, key_labels)]
     if _check.is_array(shown):
-        return [heads([group("weights", shown, query_labels, key_labels)])]
+        return [heads([group(PageText("pages.groups.weights"), shown, query_labels, key_labels)])]
     view = shown.view if isinstance(shown, Displayed) else None
     if view == "heads":
         return [of_model(shown)]
@@ -80,7 +81,9 @@ def _with_importance(shown: Any, query_labels: Labels, key_labels: Labels, impor
     if not _check.is_array(shown) and not isinstance(first, int | float | np.generic | list | tuple):
         rule = "importance goes with an array of weights, an Attention, a Translation or Heads."
         _check.fail(f"{rule} Got {type(shown).__name__} instead.", kind=TypeError)
-    return heads([group("weights", shown, query_labels, key_labels, importance=importance)])
+    return heads(
+        [group(PageText("pages.groups.weights"), shown, query_labels, key_labels, importance=importance)]
+    )
 
 
 def large(
@@ -112,7 +115,7 @@ def _attention(shown: Attention, query_labels: Labels, key_labels: Labels) -> Se
         return of_recorded([shown], query_labels, key_labels)
     if fits(*weights.shape):
         return recorded(shown, query_labels=query_labels, key_labels=key_labels)
-    left_out = f"Of more than {MOST:,} weights, scores, logits and context are left out."
+    left_out = PageText("pages.results", most=MOST)
     section = of_recorded([shown], query_labels, key_labels)
     return replace(section, warnings=[*section.warnings, left_out])
 

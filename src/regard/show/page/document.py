@@ -19,16 +19,13 @@ from regard._once import computed_once
 from regard.show.page import parts
 from regard.show.page.parts import asset
 from regard.show.page.section import Section, readable
-from regard.show.steps import LANGUAGES, texts
+from regard.show.steps import LANGUAGES, PageText, in_language, texts
 
-__all__ = ["HtmlPage", "view_files"]
+__all__ = ["HtmlPage", "view_files", "written"]
 
 _LARGE = 20_000_000  # bytes
 # An untrusted notebook loses frames and styles, and with the style what hides the text.
-_STAND_IN = (
-    "<style>.regard-text { display: none }</style>"
-    "<pre class='regard-text'>Trust this notebook to see the page.\n\n"
-)
+_STAND_IN = "<style>.regard-text { display: none }</style><pre class='regard-text'>"
 _FRAME_HEIGHT = 760  # pixels of a page in a notebook, until frame.js knows better
 
 
@@ -84,7 +81,7 @@ class HtmlPage:
             kind="slides" if self.slides else "",
             title=html.escape(self.title),
             policy=html.escape(_policy(style, script)),
-            data=parts.as_json([_written(_drawn(section)) for section in self.sections]),
+            data=parts.as_json([written(_drawn(section), texts(self.language)) for section in self.sections]),
             text=html.escape(self.text),
             style=style,
             script=script,
@@ -93,7 +90,8 @@ class HtmlPage:
     @property
     def text(self) -> str:
         """The text in place of the page where no script runs, as in a notebook that is not trusted."""
-        return "\n\n".join((self.title, *map(_as_text, self.sections)))
+        known = texts(self.language)
+        return "\n\n".join((self.title, *(_as_text(section, known) for section in self.sections)))
 
     def save(self, path: str | os.PathLike[str], *, force: bool = False) -> None:
         """Write the page to a file.
@@ -131,7 +129,7 @@ class HtmlPage:
             f'<iframe class="regard" title="{html.escape(self.title)}" sandbox="allow-scripts allow-downloads" '
             f'loading="lazy" style="width: 100%; height: {_FRAME_HEIGHT}px; border: 0" '
             f'srcdoc="{html.escape(self.html)}"></iframe><script>{asset("frame.js")}</script>'
-            f"{_STAND_IN}{html.escape(self.text)}</pre>"
+            f"{_STAND_IN}{texts(self.language)['pages']['trust']}\n\n{html.escape(self.text)}</pre>"
         )
 
     def _repr_markdown_(self) -> str:
@@ -149,8 +147,9 @@ def _drawn(section: Section) -> dict[str, Any]:
     }
 
 
-def _as_text(section: Section) -> str:
-    return f"{readable(_encodable(section.title))}\n\n{_encodable(section.text)}".strip()
+def _as_text(section: Section, texts: dict[str, Any]) -> str:
+    title = in_language(section.title, texts)
+    return f"{readable(_encodable(title))}\n\n{_encodable(section.text)}".strip()
 
 
 def check_new(path: str | os.PathLike[str], *, force: bool, hint: str = "force=True") -> None:
@@ -182,12 +181,14 @@ def _encodable(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def _written(value: Any) -> Any:
-    """Return a value as JSON can have it; numbers that are not finite become strings, which `Number` reads."""
+def written(value: Any, texts: dict[str, Any]) -> Any:
+    """Return a value as JSON can have it, in a language; numbers that are not finite become strings for `Number`."""
     if isinstance(value, dict):
-        return {str(key): _written(part) for key, part in value.items()}
+        return {str(key): written(part, texts) for key, part in value.items()}
     if isinstance(value, list | tuple):
-        return [_written(part) for part in value]
+        return [written(part, texts) for part in value]
+    if isinstance(value, PageText):
+        return value.in_language(texts)
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     return value

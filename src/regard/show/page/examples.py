@@ -17,7 +17,7 @@ from regard.show.page.mechanism import decoder, mechanism, with_words
 from regard.show.page.multihead import multihead
 from regard.show.page.parts import asset
 from regard.show.page.section import Section, labels
-from regard.show.steps import TEXTS
+from regard.show.steps import TEXTS, PageText
 
 __all__ = [
     "block",
@@ -50,7 +50,7 @@ def drawn(words: ArrayLike, seed: int, names: list[str] | None = None) -> Sectio
         key_labels=named,
         title=TEXTS["steps"]["title"],
     )
-    return with_words(section, vectors, *weights, origin=f"drawn with seed {seed}")
+    return with_words(section, vectors, *weights, origin=PageText("pages.origins.seed", seed=str(seed)))
 
 
 def drawn_weights(generator: np.random.RandomState, size: int) -> list[NDArray[np.int64]]:

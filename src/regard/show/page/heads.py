@@ -12,6 +12,7 @@ from regard import _check
 from regard.context import Attention
 from regard.show.page.importance import Importance, checked_importance, described, of_tokens
 from regard.show.page.section import Section, compact, labels, packed, readable, weight_faults
+from regard.show.steps import PageText
 from regard.show.terminal.cells import one_sentence
 
 __all__ = [
@@ -195,7 +196,7 @@ def _rounded(array: Array) -> Array:
     return np.asarray(np.rint(np.clip(np.nan_to_num(floats), 0, 1) * _STEP), np.uint16)
 
 
-def heads(groups: Iterable[dict[str, Any]], *, title: str = "Heads") -> Section:
+def heads(groups: Iterable[dict[str, Any]], *, title: str = "") -> Section:
     """Show all heads."""
     layers = list(groups)
     if not layers:
@@ -203,7 +204,7 @@ def heads(groups: Iterable[dict[str, Any]], *, title: str = "Heads") -> Section:
     text = "\n".join(
         "{}: {} x {} heads of {} x {}".format(layer["name"], *layer["weights"]["shape"]) for layer in layers
     )
-    return Section("heads", title, {"groups": layers}, text=text)
+    return Section("heads", title or PageText("pages.titles.heads"), {"groups": layers}, text=text)
 
 
 def of_model(model_heads: AllHeads, importance: Importance = None) -> Section:
@@ -220,18 +221,13 @@ def of_model(model_heads: AllHeads, importance: Importance = None) -> Section:
         ("source", model_heads.source, model_heads.target_tokens, source, needed),
     )
     return heads(
-        {**group(name, weights, rows, columns, importance=beside), "about": _ABOUT[name]}
+        {
+            **group(PageText(f"pages.groups.{name}"), weights, rows, columns, importance=beside),
+            "about": PageText(f"pages.about.{name}"),
+        }
         for name, weights, rows, columns, beside in parts
         if weights.size
     )
-
-
-_ABOUT = {  # the groups of a translator
-    "encoder": "Self-attention: each word of the source looks at all words of the source.",
-    "decoder": "Masked self-attention: for the word of its row, which is written next, the decoder looks at the words"
-    " before it, from <s> on. What comes later is hidden, so its weight is 0.",
-    "source": "Cross-attention: for the word of its row, the decoder looks at the words of the source.",
-}
 
 
 def of_recorded(

@@ -24,6 +24,7 @@ from regard.position import BiasLike, BiasObject
 from regard.scores import ScoreLike
 from regard.show.page.heads import block_labels, heads
 from regard.show.page.section import Section, packed
+from regard.show.steps import PageText
 
 __all__ = ["LongAttention", "BlockSummary", "long_section"]
 
@@ -97,9 +98,7 @@ class LongAttention:
     def faults(self) -> list[str]:
         """Describe which queries have weights that are not numbers."""
         count = int(np.isnan(self._lse).sum())
-        return (
-            [f"{count:,} of {self._lse.size:,} queries have weights that are not a number"] if count else []
-        )
+        return [PageText("pages.undefined", count=count, all=self._lse.size)] if count else []
 
     def summary(self, head: int, side: int) -> BlockSummary:
         """Return the largest and the mean weight of blocks of a head, up to `side` on each side."""
@@ -163,7 +162,7 @@ def long_section(
     query_labels: Sequence[str] | None = None,
     key_labels: Sequence[str] | None = None,
     *,
-    title: str = "Long attention",
+    title: str = "",
 ) -> Section:
     """Show long attention as heads, whose weights are the largest of blocks, beside the mean of each block."""
     side = max(1, min(_SIDE, int((_NUMBERS / (2 * attention.heads)) ** 0.5)))
@@ -179,7 +178,7 @@ def long_section(
         "weights": maximum,
         "step": 1,
         "measures": {},
-        "importance": [{"name": "mean", "of": "the mean weight of each block", "numbers": mean}],
+        "importance": [{"name": PageText("pages.mean"), "of": PageText("pages.meanOf"), "numbers": mean}],
         "warnings": [],
     }
-    return replace(heads([group], title=title), warnings=attention.faults())
+    return replace(heads([group], title=title or PageText("pages.titles.long")), warnings=attention.faults())

@@ -15,7 +15,7 @@ from regard.context import PARTS, Attention, define
 from regard.mask import MaskLike, as_mask, causal, window
 from regard.scores import ScoreLike, as_score, is_builtin
 from regard.show.page.section import Section, as_text, labels, packed, readable, weight_faults
-from regard.show.steps import TEXTS, shown_name
+from regard.show.steps import TEXTS, PageText, shown_name
 from regard.weights import NormalizeLike, as_normalize
 
 __all__ = ["decoder", "mechanism", "of_decoder", "recorded", "with_words"]
@@ -32,7 +32,6 @@ _SEED = 42
 _NUMBERS = {  # of all scores, which a reader can change
     name: number for score in TEXTS["scores"].values() for name, number in score.get("numbers", {}).items()
 }
-_TITLE = "Every number can be changed"
 
 
 class AnySteps(Protocol):
@@ -112,7 +111,7 @@ def mechanism(
     row: int = 0,
     query_labels: Sequence[str] | None = None,
     key_labels: Sequence[str] | None = None,
-    title: str = _TITLE,
+    title: str = "",
 ) -> Section:
     """Show one attention step by step, in numbers that a reader can change.
 
@@ -137,7 +136,9 @@ def mechanism(
         | _score(score, arrays[0].shape[1], arrays[1].shape[1]),
     }
     text = as_text(weights, data["query_labels"], data["key_labels"])
-    return Section("mechanism", title, data, text=text, needs=_picture(n, m))
+    return Section(
+        "mechanism", title or PageText("pages.titles.mechanism"), data, text=text, needs=_picture(n, m)
+    )
 
 
 def _picture(n: int, m: int) -> tuple[str, ...]:
@@ -153,7 +154,7 @@ def with_words(
     value_weight: ArrayLike,
     /,
     *,
-    origin: str = "given",
+    origin: str = "",
     features: Sequence[str] | None = None,
 ) -> Section:
     """Begin a mechanism with the words from which its queries, keys and values are computed.
@@ -171,7 +172,13 @@ def with_words(
             _check.fail(f"words @ {name}_weight must be the {part} of the section")
     shown: dict[str, Any] = {name: array.tolist() for name, array in parameters.items()}
     names = {} if features is None else {"features": list(map(readable, features))}
-    return replace(section, data={**section.data, "words": {**shown, **names, "origin": origin}})
+    return replace(
+        section,
+        data={
+            **section.data,
+            "words": {**shown, **names, "origin": origin or PageText("pages.origins.given")},
+        },
+    )
 
 
 def decoder(
@@ -244,7 +251,7 @@ def recorded(
     }
     faults = tuple(weight_faults(attention.weights))
     text = as_text(attention.weights, data["query_labels"], data["key_labels"])
-    return Section("mechanism", title or attention.name or "Attention, step by step", data, faults, text)
+    return Section("mechanism", title or attention.name or PageText("pages.titles.given"), data, faults, text)
 
 
 def of_decoder(steps: AnySteps, *, row: int = 0, title: str = "", with_weight: bool = True) -> Section:
@@ -258,7 +265,7 @@ def of_decoder(steps: AnySteps, *, row: int = 0, title: str = "", with_weight: b
     if max(n, m) > LARGEST:
         _check.fail(f"a page shows the steps of up to {LARGEST} tokens: here are {n} and {m}")
     rows, columns = labels(names[0], n, "step"), labels(names[1], m, "source")
-    title = title or TEXTS["real"]["title"]
+    title = title or PageText("real.title")
     if not recomputes(steps.score, as_normalize(steps.normalize)):
         return recorded(steps.attend(), query_labels=rows, key_labels=columns, title=title)
     names_of = ["states", "query_weight" if with_weight else "queries", "keys", "values"]
@@ -300,11 +307,8 @@ def fixed(queries: Array, keys: Array, values: Array) -> list[str]:
     arrays = queries, keys, values
     if any(array.ndim != 2 for array in arrays) or _small(*arrays):
         return []
-    sizes = f"{len(queries):,} queries and {len(keys):,} keys of {queries.shape[1]:,} numbers"
-    most = f"{LARGEST} words, and {NUMBERS:,} numbers a matrix"
-    return [
-        f"These are {sizes}. Numbers can be changed, step by step, up to {most}: here are the weights alone."
-    ]
+    sizes = {"queries": len(queries), "keys": len(keys), "size": queries.shape[1]}
+    return [PageText("pages.fixed", **sizes, words=LARGEST, most=NUMBERS)]
 
 
 def fits(n: int, m: int) -> bool:

@@ -12,7 +12,7 @@ from regard import _check
 from regard.show.page.mechanism import AnySteps
 from regard.show.page.parts import asset
 from regard.show.page.section import Section, as_text, labels, packed
-from regard.show.steps import TEXTS
+from regard.show.steps import TEXTS, PageText
 
 __all__ = ["letters", "trained", "translation"]
 
@@ -44,7 +44,7 @@ def translation(steps: AnySteps, *, row: int = 0, title: str = "") -> Section:
     }
     return Section(
         "translation",
-        title or TEXTS["translation"]["title"],
+        title or PageText("translation.title"),
         data,
         text=as_text(attention.weights, rows, columns),
     )

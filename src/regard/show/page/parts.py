@@ -105,8 +105,8 @@ def constants(shown: Collection[str], language: str = "en") -> str:
 
 
 def _texts(shown: Collection[str], language: str) -> dict[str, Any]:
-    """Return the texts without those of parts that are not there; the examples have theirs in the data."""
-    absent = {"examples", *(part.name for part in PARTS)} - set(shown)
+    """Return the texts without those of parts that are not there, and without those that the data have."""
+    absent = {"examples", "figures", "pages", *(part.name for part in PARTS)} - set(shown)
     absent |= {"chapters"} if "chapter" in absent else set()
     return {name: text for name, text in texts(language).items() if name not in absent}
 

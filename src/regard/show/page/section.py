@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from regard import _check
 from regard._characters import limit_marks, shorten
+from regard.show.steps import PageText
 from regard.show.terminal._heatmap import table
 
 __all__ = [
@@ -131,7 +132,7 @@ def labels(names: Sequence[str] | None, count: int, noun: str, *, hint: str = ""
     if isinstance(names, TokenLabels):
         names = names.of(count)
     if names is None:
-        return [f"{noun} {i + 1}" for i in range(count)]
+        return [PageText(f"pages.labels.{noun}", i=str(i + 1)) for i in range(count)]
     if isinstance(names, str):
         rule = "labels must be a sequence of strings. Got one string instead."
         _check.fail(rule, hint="use text.split()", kind=TypeError)
@@ -144,11 +145,13 @@ def labels(names: Sequence[str] | None, count: int, noun: str, *, hint: str = ""
 
 def readable(text: str, most: int = _LONGEST) -> str:
     """Return a text as a page shows it: without marks of joins, nine marks on a letter, of a long one the two ends."""
+    if isinstance(text, PageText):
+        return text
     return shorten(limit_marks(str(text).replace(JOIN, "")), most)
 
 
 @np.errstate(all="ignore")  # sums and comparisons of what is not finite
-def weight_faults(weights: ArrayLike) -> list[str]:
+def weight_faults(weights: ArrayLike) -> list[PageText]:
     """Describe why an array is not attention weights.
 
     weights (..., n, m).
@@ -158,23 +161,26 @@ def weight_faults(weights: ArrayLike) -> list[str]:
     sums = array.sum(-1, dtype=np.float64)
     unequal = ~np.isnan(sums) & (np.abs(sums) > rounding) & (np.abs(sums - 1) > rounding)
     faults = []
-    for rule, wrong in (
-        ("not a number", np.isnan(array)),
-        ("infinite", np.isposinf(array)),
-        ("negative", array < 0),
-    ):
+    for name, wrong in (("nan", np.isnan(array)), ("infinite", np.isposinf(array)), ("negative", array < 0)):
         if count := int(wrong.sum()):
-            subject = "1 weight is" if count == 1 else f"{count:,} weights are"
-            faults.append(f"{subject} {rule}, such as {_first(wrong, array, ('row', 'column'))}")
+            rule, first = PageText(f"pages.faults.rules.{name}"), _first(wrong, array, ("row", "column"))
+            faults.append(
+                PageText(
+                    f"pages.faults.{'one' if count == 1 else 'many'}", count=count, rule=rule, first=first
+                )
+            )
     if count := int(unequal.sum()):
-        subject = f"{count:,} of {unequal.size:,} rows {'sums' if count == 1 else 'sum'}"
-        faults.append(f"{subject} to neither 0 nor 1, such as {_first(unequal, sums, ('row',))}")
+        first, place = _first(unequal, sums, ("row",)), f"pages.faults.{'row' if count == 1 else 'rows'}"
+        faults.append(PageText(place, count=count, all=unequal.size, first=first))
     return faults
 
 
-def _first(wrong: NDArray[np.bool_], numbers: NDArray[Any], last: tuple[str, ...]) -> str:
+def _first(wrong: NDArray[np.bool_], numbers: NDArray[Any], last: tuple[str, ...]) -> PageText:
     """Return the first wrong number after its place, as in "head 2, row 3: 0.75"."""
     index = tuple(int(i) for i in np.argwhere(wrong)[0])
     names = ("axis",) * len(index) + ("layer", "head", *last)
-    positions = [f"{name} {i + 1}" for name, i in zip(names[-len(index) :], index, strict=True)]
-    return f"{', '.join(positions)}: {float(numbers[index]):.4g}"
+    places = [
+        PageText(f"pages.labels.{name}", i=str(i + 1))
+        for name, i in zip(names[-len(index) :], index, strict=True)
+    ]
+    return PageText("pages.faults.at", places=places, number=float(numbers[index]))

@@ -1,8 +1,7 @@
 // Alignments: the weights between the tokens of two sides, for each sentence and each hypothesis; of a picture, where
 // each token looked.
 
-const SCORED =
-  "The number is the score by which hypotheses are ranked: by default the mean log-probability of a token. 0 is certain.";
+const ALIGNED = TEXTS.alignment;
 
 regard.view("alignment", (root, data, { section }) => {
   const { sentences } = data;
@@ -10,11 +9,11 @@ regard.view("alignment", (root, data, { section }) => {
   const fields = alignmentFields(sentences);
   const view = regard.kept(section, fresh, fields, () => show(), Object.keys(fields));
   const source = el("p.source");
-  const list = el("div.hypotheses", { role: "group", "aria-label": "Hypotheses" });
-  const scored = el("p.soft", data.scored ?? SCORED);
+  const list = el("div.hypotheses", { role: "group", "aria-label": ALIGNED.hypotheses });
+  const scored = el("p.soft", data.scored ?? ALIGNED.scored);
   const stage = el("div.stage");
   const select = regard.list(sentenceNames(sentences), 0, (sentence) => view.change({ sentence, hypothesis: 0 }));
-  const noun = data.noun ?? (sentences[0].grid ? "Picture" : "Sentence");
+  const noun = data.noun ?? ALIGNED.nouns[sentences[0].grid ? "picture" : "sentence"];
   const chooser = sentences.length > 1 ? [regard.field(noun, select)] : [];
   root.append(...chooser, source, list, scored, stage);
   const show = () => {
@@ -22,7 +21,7 @@ regard.view("alignment", (root, data, { section }) => {
     const sentence = sentences[state.sentence];
     state.hypothesis = Math.min(state.hypothesis, sentence.hypotheses.length - 1);
     select.selectedIndex = state.sentence;
-    const name = el("b", sentence.name || data.noun || "Source");
+    const name = el("b", sentence.name || data.noun || ALIGNED.nouns.source);
     put(source, sentence.grid ? sentence.name : [name, " ", bdi(sentence.text || sentence.source.join(" "))]);
     source.hidden = Boolean(sentence.grid) && !sentence.name;
     scored.hidden = sentence.hypotheses[0].score === null;
@@ -57,15 +56,14 @@ function listHypotheses(list, sentence, { state, change }) {
 }
 
 function staged(sentence, hypothesis, state) {
-  if (!hypothesis.weights) return [el("p.note", "This model has no attention: there are no weights to show.")];
+  if (!hypothesis.weights) return [el("p.note", ALIGNED.none)];
   const weights = regard.array(hypothesis.weights).data;
   const importance = unpackedImportance(hypothesis.importance);
   if (sentence.grid) return [pictureView(sentence, hypothesis, weights, importance, state)];
-  if (!hypothesis.tokens.length) return [el("p.note", "There are no tokens: the translation is empty.")];
+  if (!hypothesis.tokens.length) return [el("p.note", ALIGNED.empty)];
   const links = state.hypothesis === 0 ? sentence.links : []; // given links are those of the first
   const numbered = sentence.source.every((name, i) => name === String(i + 1)); // as vectors are
-  const unit = { whole: "sentence", input: numbered ? "input" : "word", outputs: "words", ...BLUE };
-  const names = { row: "Target tokens", column: "source tokens", ...unit };
+  const names = { ...ALIGNED.sides, ...(numbered ? ALIGNED.inputs : ALIGNED.words), ...BLUE };
   const titles = () => [document.title, hypothesis.text || sentence.name];
   const shown = { rows: hypothesis.tokens, columns: sentence.source, weights, importance, names };
   const view = regard.weightsView(shown, { links, warnings: hypothesis.warnings, titles, state });
@@ -78,8 +76,8 @@ function legend(links, hypothesis, weights, m) {
     return own.indexOf(own.reduce((most, weight) => Math.max(most, weight), -Infinity));
   });
   const hit = links.filter(([column, row]) => best[row] === column).length;
-  const count = `${hit} of ${links.length} lead to the token with the largest weight`;
-  return el("p.legend", el("span", el("i"), "given link"), el("span", count));
+  const count = filled(ALIGNED.hits, { hit, all: links.length });
+  return el("p.legend", el("span", el("i"), ALIGNED.given), el("span", count));
 }
 
 // ------------------------------------------------------------------------------------------------------ pictures
@@ -99,16 +97,15 @@ function pictureView(sentence, hypothesis, weights, importance, state) {
   };
   const large = el("canvas.large", { role: "img" });
   const line = el("p.readout", { "aria-live": "polite" });
-  const hint = "Hover, focus or tap a token: the larger the number of a cell, the stronger its colour.";
-  const idle = hypothesis.tokens.length ? hint : "(no caption)";
+  const idle = hypothesis.tokens.length ? ALIGNED.hint : ALIGNED.wordless;
   const first = model.picture || !hypothesis.tokens.length ? -1 : 0; // the picture itself comes first
   const shown = Array.from({ length: hypothesis.tokens.length - first }, (_, i) => i + first);
-  const panels = shown.map((k) => panel(hypothesis.tokens[k] ?? "the picture", k, show));
+  const panels = shown.map((k) => panel(hypothesis.tokens[k] ?? ALIGNED.picture, k, show));
   function show(k) {
     model.shown = k;
     panels.forEach((button, i) => button.setAttribute("aria-pressed", String(i + first === k)));
-    const where = k < 0 ? "" : `, coloured by the ${model.layer.name} of token ${k + 1}: ${hypothesis.tokens[k]}`;
-    large.setAttribute("aria-label", `The picture${where}`);
+    const values = { layer: model.layer.name, i: k + 1, token: hypothesis.tokens[k] };
+    large.setAttribute("aria-label", k < 0 ? ALIGNED.large : filled(ALIGNED.coloured, values));
     drawPicture(large, model, k, 480);
     put(line, k < 0 ? idle : strongestCells(hypothesis.tokens[k], model, k));
   }
@@ -119,17 +116,20 @@ function pictureView(sentence, hypothesis, weights, importance, state) {
     panels.forEach((button, i) => drawPicture(button.firstChild, model, i + first, 120));
     show(model.shown);
   };
-  const unit = { whole: "caption", input: "cell", outputs: "words", more: BLUE.less, less: BLUE.more };
+  const unit = { ...ALIGNED.cells, more: BLUE.less, less: BLUE.more };
   const bar = layerBar(model, state, unit, redraw);
   regard.onTheme(redraw);
   model.shown = first;
   redraw();
-  const small = el("div.panels", { role: "group", "aria-label": "Tokens" }, panels);
+  const small = el("div.panels", { role: "group", "aria-label": ALIGNED.tokens }, panels);
   const pictures = () =>
     shown.map((k) => ({ canvas: drawPicture(el("canvas"), model, k, 300), label: hypothesis.tokens[k] ?? "" }));
   const titles = () => [hypothesis.text, model.layer.title].filter(Boolean);
   const svg = () => regard.canvasPicture(titles().join(": "), 5, 150, pictures);
-  const exported = regard.exportBar("the pictures", () => ({ svg, titles: [document.title, ...titles()] }));
+  const exported = regard.exportBar(exportedName(ALIGNED.pictures), () => ({
+    svg,
+    titles: [document.title, ...titles()],
+  }));
   const warning = notWeights(hypothesis.warnings);
   return el("div.beside.picture", warning, bar.element, line, el("div", exported, large), small);
 }
@@ -143,7 +143,8 @@ function panel(token, k, show) {
 function strongestCells(token, model, k) {
   const weights = model.weights(k);
   const best = regard.best(weights.length, (cell) => Math.abs(weights[cell]), 3);
-  const cellName = (cell) => `row ${Math.floor(cell / model.grid[1]) + 1}, column ${(cell % model.grid[1]) + 1} `;
+  const across = model.grid[1];
+  const cellName = (cell) => filled(ALIGNED.cell, { i: Math.floor(cell / across) + 1, j: (cell % across) + 1 });
   const list = listed(best.map((cell) => [cellName(cell), el("b", regard.weight(weights[cell], digitsFor(weights)))]));
   return [bdi(token), " \u2192 ", list];
 }

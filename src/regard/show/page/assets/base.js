@@ -30,8 +30,13 @@ function el(selector, ...content) {
 // A label that keeps its own direction: right-to-left words don't turn what stands around them.
 const bdi = (text) => el("bdi.label", text === "" ? "\u00a0" : text);
 
+// A number as JavaScript writes it, with the marks of the language: 0,25 in German. What is typed, kept or exported has
+// a point.
+const localized = (text) => text.replace(/[.,]/g, (mark) => TEXTS.numbers.marks[mark]);
+const inText = (value) => (typeof value === "number" ? localized(String(value)) : value);
+
 // A text in which {name} becomes a value; an unknown name stays out.
-const filled = (text, parts) => text.replace(/\{(\w+)\}/g, (_, name) => parts[name] ?? "");
+const filled = (text, parts) => text.replace(/\{(\w+)\}/g, (_, name) => inText(parts[name]) ?? "");
 
 // Call back at each of these events, whose names have spaces between them.
 function on(target, names, callback, options) {
@@ -126,13 +131,7 @@ const regard = {
   },
 
   // A number with a fixed number of digits after the point, as Python prints it: exact ties go to the even digit.
-  format(number, digits) {
-    const x = Number(number);
-    if (Number.isNaN(x)) return "NaN";
-    if (!Number.isFinite(x)) return x > 0 ? "\u221e" : "\u2212\u221e";
-    if (x !== 0 && (Math.abs(x) >= 1e15 || Math.abs(x) < 0.5 * 10 ** -digits)) return tiny(x, digits);
-    return rounded(x, digits).replace("-", "\u2212");
-  },
+  format: (number, digits) => localized(withDigits(Number(number), digits)),
 
   // A weight: exact zeros and ones have no digits after the point, and what rounds to them says so.
   weight(w, digits) {
@@ -153,7 +152,7 @@ const regard = {
   },
 
   // A text in which {name} becomes a value, which may be an element.
-  filledWith: (text, values) => text.split(/\{(\w+)\}/).map((part, i) => (i % 2 ? values[part] : part)),
+  filledWith: (text, values) => text.split(/\{(\w+)\}/).map((part, i) => (i % 2 ? inText(values[part]) : part)),
 
   // A link to a chapter, the first section of a view, or with an anchor, or its text if there is none on the page.
   linked(text, view) {
@@ -431,6 +430,13 @@ function neighbour(rows, i, j, key) {
   return neighbours[key];
 }
 
+function withDigits(x, digits) {
+  if (Number.isNaN(x)) return "NaN";
+  if (!Number.isFinite(x)) return x > 0 ? "\u221e" : "\u2212\u221e";
+  if (x !== 0 && (Math.abs(x) >= 1e15 || Math.abs(x) < 0.5 * 10 ** -digits)) return tiny(x, digits);
+  return rounded(x, digits).replace("-", "\u2212");
+}
+
 // toFixed rounds exact ties away from zero. A number is one only if its binary digits end at the next decimal place.
 function rounded(x, digits) {
   const plain = x.toFixed(digits);
@@ -469,8 +475,8 @@ regard.arrow = ([x1, y1], [x2, y2], size, spread) => {
 regard.parts = (list, size) =>
   Array.from({ length: Math.ceil(list.length / size) }, (_, k) => list.slice(k * size, (k + 1) * size));
 
-// A whole number with commas between thousands.
-regard.count = (number) => number.toLocaleString("en-US");
+// A whole number with a mark between thousands.
+regard.count = (number) => localized(number.toLocaleString("en-US"));
 
 // The indices of the largest of many numbers, the largest first.
 regard.best = (length, value, most) => {

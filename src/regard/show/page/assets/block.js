@@ -62,7 +62,7 @@ regard.view("block", (root, data, { section }) => {
     const { word, boxes, last } = regard.placed(data, view.state);
     const numbers = data.features.map((feature, j) => `${feature} ${short(Number(last[j].toFixed(2)))}`);
     [bar, picture].forEach((part) => part.set(view.state));
-    put(heading, filled(texts.status, { word, numbers: numbers.join(", ") }));
+    put(heading, filled(texts.status, { word, numbers: numbers.join(LISTING) }));
     put(told, regard.rich(texts.places[view.state.place].text));
     table.set(boxes.map((row) => row ?? data.features.map(() => null)));
   };

@@ -45,7 +45,7 @@ function givenOf({ view: { state, names }, result }, more = []) {
   const sum = more.length ? el("th.sum", { scope: "col" }, "\u03a3") : el("td");
   const table = keyTable(names, state.key_labels, [...rows, ...more], sum);
   const query = { query: names.query, numbers: [bdi(state.query_labels[0]), ` = ${vector(result.queries[0])}. `] };
-  const powers = EXPONENTS.map((z) => `exp(${z}) = ${short(Math.exp(z))}`).join(", ");
+  const powers = EXPONENTS.map((z) => `exp(${z}) = ${short(Math.exp(z))}`).join(LISTING);
   const known = [saidOf("query", query), howWeights(state, result), " ", powers, "."];
   return [el("p", known), regard.scroller(ASKED.given, table)];
 }

@@ -1,6 +1,7 @@
 // Heads: all of them small, one large, and the measures by which they can be sorted.
 
 const MEASURES = TEXTS.measures;
+const HEADS = TEXTS.heads;
 const THUMB = 96; // pixels of the longer side of a small picture
 
 regard.view("heads", (root, data, { section }) => {
@@ -13,8 +14,8 @@ regard.view("heads", (root, data, { section }) => {
     () => start(),
     Object.keys(fields),
   );
-  const grid = el("div.head-grid", { role: "group", "aria-label": "All heads" });
-  const table = el("div.head-table", { tabindex: "0", role: "region", "aria-label": "Measures of all heads" });
+  const grid = el("div.head-grid", { role: "group", "aria-label": HEADS.all });
+  const table = el("div.head-table", { tabindex: "0", role: "region", "aria-label": HEADS.measures });
   const large = el("div.head-large");
   const about = el("p.soft");
   const own = () => groups[view.state.group];
@@ -43,26 +44,25 @@ regard.view("heads", (root, data, { section }) => {
   };
   const names = groups.map(({ name }, k) => [k, bdi(name)]);
   const again = (group) => view.change({ group, layer: 0, head: 0, shown: 0 });
-  const buttons = groups.length > 1 && regard.choices("Attention", names, 0, again);
+  const buttons = groups.length > 1 && regard.choices(HEADS.attention, names, 0, again);
   const known = new Set(groups.flatMap(measuresOf));
   const meaning = [...known].map((key) => [el("b", `${MEASURES[key].name}: `), `${MEASURES[key].of}. `]);
-  const head = "L is the layer, H the head. Each measure is the mean over the queries. ";
   const picture = (position) => ({
     canvas: smallCanvas(own(), position, view.state),
     label: headName(own(), position),
   });
   const pictures = () => inOrder(own(), view.state).map(picture);
-  const exported = regard.exportBar("all heads", () => ({
+  const exported = regard.exportBar(HEADS.exported, () => ({
     svg: () => regard.canvasPicture(own().name, Math.min(8, own().count[1]), 96, pictures),
     table: known.size > 0 && (() => measureTable(own(), view.state)),
-    titles: [document.title, own().name, "heads"],
+    titles: [document.title, own().name, HEADS.heads],
   }));
   if (buttons) root.append(buttons.element);
   root.append(
     about,
     exported,
     el("div.heads-top", grid, table),
-    el("p.soft.meaning", { hidden: !known.size }, head, meaning),
+    el("p.soft.meaning", { hidden: !known.size }, HEADS.meaning, meaning),
     large,
   );
   regard.onTheme(fill);
@@ -140,10 +140,10 @@ function fillTable(table, group, state, choose, order) {
     table.querySelector(`[data-key="${key}"]`).focus();
   };
   const headings = ["", ...measuresOf(group)].map((key) => {
-    const { name, unit, of } = MEASURES[key] ?? { name: "Head" };
+    const { name, unit, of } = MEASURES[key] ?? { name: HEADS.head };
     const direction = state.key !== key ? "none" : !key || state.sign > 0 ? "ascending" : "descending";
     const button = el("button.quiet", { "data-key": key, onclick: () => sortBy(key) }, name, unit && ` (${unit})`);
-    regard.tooltip(button, () => of ?? "L: the layer, H: the head in it");
+    regard.tooltip(button, () => of ?? HEADS.order);
     return el("th", { scope: "col", "aria-sort": direction }, button);
   });
   const cell = (position) => (key) => el("td", { "data-measure": key }, measureText(group, key, position));
@@ -160,11 +160,13 @@ const headAttributes = ({ layer, head }, choose) => ({
   onclick: () => choose({ layer, head }),
 });
 
-const headName = (group, { layer, head }) =>
-  `${/^\d+$/.test(group.layers[layer]) ? "L" : ""}${group.layers[layer]} H${head + 1}`;
+const headName = ({ layers }, { layer, head }) => {
+  const name = /^\d+$/.test(layers[layer]) ? filled(HEADS.layer, { i: layers[layer] }) : layers[layer];
+  return filled(HEADS.short, { layer: name, i: head + 1 });
+};
 // Names of layers differ at their ends.
 const ending = (name) => (name.length > 14 ? `\u2026${name.slice(-13)}` : name);
-const longName = (group, { layer, head }) => `layer ${group.layers[layer]}, head ${head + 1}`;
+const longName = ({ layers }, { layer, head }) => filled(HEADS.long, { layer: layers[layer], i: head + 1 });
 
 function fillGrid(grid, group, state, choose) {
   const buttons = inOrder(group, state).map((position) => smallHead(group, position, state, choose));
@@ -210,15 +212,15 @@ function smallCanvas(group, position, state) {
 function largeHead(box, group, first, state, redraw) {
   let shown = first;
   const titles = () => [document.title, `${group.name} ${longName(group, shown)}`];
-  const names = { row: "Queries", column: "keys", whole: "head", input: "key", outputs: "queries", ...BLUE };
+  const names = { ...HEADS.sides, ...HEADS.words, ...BLUE };
   const data = { ...group, weights: group.head(first), importance: group.importanceOf(first), names };
   const view = regard.weightsView(data, { left: "row", warnings: group.warnings, titles, state, redraw });
   const heading = el("h3");
   const list = el("dl.measures");
   const [down, across] = group.blocks;
-  const measured = measuresOf(group).length > 0 && " The measures are those of all weights.";
-  const blocks =
-    down * across > 1 && el("p.note", `Each cell is the largest weight of ${down} \u00d7 ${across}.`, measured);
+  const measured = measuresOf(group).length > 0 && HEADS.whole;
+  const size = `${down} \u00d7 ${across}`;
+  const blocks = down * across > 1 && el("p.note", filled(HEADS.block, { size }), measured);
   put(box, heading, list, blocks, view.element);
   return (position) => {
     put(heading, bdi(group.name), ` ${longName(group, position)}`);

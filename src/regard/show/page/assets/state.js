@@ -315,7 +315,7 @@ function startState() {
   const step = (by, text, key) =>
     el("button.quiet", { "data-by": by, title: `${text} (${key})`, onclick: () => goBack(by) }, text);
   const texts = TEXTS.tools;
-  const steps = [step(-1, texts.undo, "Ctrl+Z"), step(1, texts.redo, "Ctrl+Shift+Z")];
+  const steps = [step(-1, texts.undo, texts.keys.undo), step(1, texts.redo, texts.keys.redo)];
   const undone = keepers.some((keeper) => keeper.undone);
   const share = regard.menu(texts.share, texts.share, () => [
     [texts.save, regard.save],

@@ -10,6 +10,8 @@ const DECADES = 4; // of weights below the largest, where colours stand for loga
 const GOLDEN = (Math.sqrt(5) - 1) / 2;
 const ROW = 28; // pixels of a token's line, as in weights.css
 
+const SHOWN = TEXTS.weights;
+
 const sameSelection = (a, b) => a.row === b.row && a.column === b.column;
 
 // The pointer or the focus shows a selection while it is there; a click or a tap keeps one, and a second lets it go.
@@ -37,19 +39,20 @@ regard.selection = () => {
 // Functions that make the layers of weights (n, m): they themselves, each importance {name, numbers, hits, rows, chance}, and
 // what differs from it where rows were counted. state.log says whether colours stand for logarithms.
 function layersOf(weights, importance, m, state) {
-  const { weights: text, difference, importance: other, ...known } = TEXTS.layers;
+  const { weights: text, difference, ...known } = TEXTS.layers;
   const made = (numbers, darkest, layer) => () => layerOf(numbers(), darkest, layer, state);
   const shares = (sizes) => regard.darkest(sizes, m);
   const all = importance.map((part) => {
-    const layer = { ...(Object.hasOwn(known, part.name) ? known[part.name] : other), ...part, title: part.name };
-    const name = `weights \u2212 ${part.name}`;
+    const own = Object.hasOwn(known, part.name) ? known[part.name] : { ...known.importance, name: part.name };
+    const layer = { ...own, ...part, name: own.name, title: own.name };
+    const name = `${text.name} \u2212 ${own.name}`;
     return { ...part, layer, differing: { ...layer, ...difference, name, title: name } };
   });
   const beside = all.map(({ numbers, rows, layer, differing }) => [
     made(() => numbers, regard.largest, layer),
     rows !== undefined && made(() => differences(weights, numbers, m), shares, differing),
   ]);
-  const first = made(() => weights, shares, { ...all[0]?.layer, ...text, name: "weights", title: "" });
+  const first = made(() => weights, shares, { ...all[0]?.layer, ...text, title: "" });
   return [first, ...beside.flat()].filter(Boolean);
 }
 
@@ -83,10 +86,10 @@ function differences(weights, importance, m) {
 const unpackedImportance = (parts = []) => parts.map((part) => ({ ...part, numbers: regard.array(part.numbers).data }));
 
 const LOG = [
-  [true, "logarithmic"],
-  [false, "linear"],
+  [true, SHOWN.scales.log],
+  [false, SHOWN.scales.linear],
 ];
-const BLUE = { more: "blue", less: "orange" }; // numbers above and below 0
+const BLUE = SHOWN.signs; // the colours of numbers above and below 0
 
 // The choice of a layer and of its colours, what it shows, and how often the weights agree with an importance. `unit` has the
 // nouns of the view, and the colours of numbers above and below 0.
@@ -108,8 +111,8 @@ function layerBar(model, state, unit, redraw) {
     return regard.choices(name, options, state[part], choose).element;
   };
   const names = model.layers.map(({ name }, k) => [k, name]);
-  const layers = names.length > 1 && choice("Layer", names, "shown");
-  const colours = Object.hasOwn(state, "log") && choice("Colours", LOG, "log");
+  const layers = names.length > 1 && choice(SHOWN.layer, names, "shown");
+  const colours = Object.hasOwn(state, "log") && choice(SHOWN.colours, LOG, "log");
   return { element: (layers || colours) && el("div.layers", sentence, el("div.row", layers, colours), note), refresh };
 }
 
@@ -172,7 +175,7 @@ function colourScale(model, state) {
 }
 
 function notWeights(faults) {
-  const text = `These are not attention weights: ${faults.join("; ")}.`;
+  const text = filled(SHOWN.not, { faults: faults.join("; ") });
   return faults.length > 0 && el("p.warning", { role: "note" }, text);
 }
 
@@ -180,7 +183,7 @@ function notWeights(faults) {
 
 function readout(model) {
   const line = el("p.readout", { "aria-live": "polite" });
-  const idle = `Hover, focus or tap a token: its numbers appear. ${model.names.row} attend, ${model.names.column} are attended to.`;
+  const idle = filled(SHOWN.idle, model.names);
   const update = ({ row, column }) => {
     const all = row === null && column === null;
     put(line, all ? [idle, linesLeft(model.lines)] : weightsAt(model, row, column));
@@ -192,13 +195,14 @@ function readout(model) {
 
 function linesLeft(levels) {
   const drawn = levels.reduce((sum, [rows]) => sum + rows.length, 0);
-  return drawn < levels.all ? ` ${regard.count(drawn)} of ${regard.count(levels.all)} lines are drawn.` : "";
+  const counts = { drawn: regard.count(drawn), all: regard.count(levels.all) };
+  return drawn < levels.all ? ` ${filled(SHOWN.drawn, counts)}` : "";
 }
 
 function weightsAt(model, row, column) {
   const number = (i, j, layer) => el("b", numberText(model, i, j, layer));
   if (row !== null && column !== null) {
-    const link = model.linked.has(row * model.columns.length + column) ? " \u00b7 a given link" : "";
+    const link = model.linked.has(row * model.columns.length + column) ? ` \u00b7 ${SHOWN.link}` : "";
     const more = model.layers.filter((layer) => layer !== model.layer);
     const others = more.map((layer) => [layer.name, " ", number(row, column, layer)]);
     const list = listed([[number(row, column), link], ...others]);
@@ -377,8 +381,7 @@ const MOST_PIXELS = 4096; // of a side of the canvas
 
 function canvasMatrix(model) {
   const [n, m] = [model.rows.length, model.columns.length];
-  const size = `Matrix of ${n} rows (${model.names.row}) and ${m} columns (${model.names.column}).`;
-  const label = `${size} The arrow keys move between its cells, plus and minus enlarge it and show all of it.`;
+  const label = filled(SHOWN.matrix, { n, m, ...model.names });
   const canvas = el("canvas", { tabindex: "0", role: "img", "aria-label": label });
   const left = el("div.row-labels", { "aria-hidden": "true" });
   const above = el("div.column-labels", { "aria-hidden": "true" });
@@ -430,7 +433,7 @@ function placeMatrix(state, model) {
   const whole = Math.min(LARGEST, (width - x - slant) / m, (down - y - LEGIBLE) / n);
   const closest = Math.min(NUMBERED, MOST_PIXELS / Math.max(n, m));
   enlarge.hidden = regard.printing() || closest <= whole;
-  put(enlarge, state.close ? "Show all" : "Enlarge");
+  put(enlarge, state.close ? SHOWN.whole : SHOWN.enlarge);
   const room = state.close && !regard.printing() ? Math.max(closest, whole) : whole;
   const cell = room >= LEGIBLE ? Math.floor(room) : room;
   const every = cell >= LEGIBLE ? 1 : Math.ceil(SPACED / cell);
@@ -573,8 +576,13 @@ function moveAmongCells(state, model) {
 
 const MOST_WRITTEN = 64; // rows or columns of a matrix in LaTeX
 
+const exportedName = (name) => filled(SHOWN.exported, { name });
+
 const exportedLines = (model) =>
-  regard.exportBar("the lines", () => ({ svg: () => linesPicture(model), titles: [...model.titles(), "lines"] }));
+  regard.exportBar(exportedName(SHOWN.lines), () => ({
+    svg: () => linesPicture(model),
+    titles: [...model.titles(), SHOWN.lines],
+  }));
 
 function exportedMatrix(model) {
   const element = el("div");
@@ -588,7 +596,7 @@ function matrixBar(model) {
   const weight = (i, j) => model.at(i, j);
   const svg = () => regard.heatPicture({ title: model.title(), rows, columns, weight, tone: layer.tone, names });
   const written = Math.max(rows.length, columns.length) <= MOST_WRITTEN;
-  return regard.exportBar(`the ${layer.name}`, () => ({
+  return regard.exportBar(exportedName(layer.name), () => ({
     svg,
     table,
     written,

@@ -152,7 +152,7 @@ function howWeights({ options }, { scale, queries }) {
     options.mask.kind !== "none" && ASKED.mask,
     TEXTS.normalize[options.normalize].name,
   ];
-  return filled(ASKED.how, { score: TEXTS.scores[options.score].name, steps: steps.filter(Boolean).join(", ") });
+  return filled(ASKED.how, { score: TEXTS.scores[options.score].name, steps: steps.filter(Boolean).join(LISTING) });
 }
 
 const said = regard.filledWith;
@@ -237,7 +237,7 @@ function guessOfWeights(context) {
       count();
     };
     const range = { min: 0, max: 100, step: TEN, "aria-label": label, change };
-    const { parts, set } = regard.slider("", range, (share) => [share, `${share} %`]);
+    const { parts, set } = regard.slider("", range, (share) => [share, `${share}\u00a0%`]);
     set(draft.weights[j]);
     return el("div.share", bdi(label), parts);
   });

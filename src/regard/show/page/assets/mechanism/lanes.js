@@ -219,7 +219,7 @@ function drawFlows({ shown, rest, weights, key }, at, middle) {
 
 // A number in the room of six digits.
 function brief(x) {
-  if (Math.abs(x) >= 1e5) return x.toExponential(1).replace("e+", "e");
+  if (Math.abs(x) >= 1e5) return localized(x.toExponential(1).replace("e+", "e"));
   return written(x, Number.isInteger(x) || Math.abs(x) >= 1000 ? 0 : regard.digits);
 }
 

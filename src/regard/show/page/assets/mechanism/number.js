@@ -8,8 +8,8 @@ regard.digits = 2; // after the point, until a reader asks for more
 // As short as it can be read: whole numbers without a point, others with up to these digits after it.
 function short(x, digits = regard.digits) {
   if (Number.isInteger(x) && Math.abs(x) < 1e15) return regard.format(x, 0);
-  const text = regard.format(x, digits);
-  return text.replace(/(\.\d*?)0+$/, "$1").replace(/\.$/, "");
+  const text = withDigits(Number(x), digits);
+  return localized(text.replace(/(\.\d*?)0+$/, "$1").replace(/\.$/, ""));
 }
 
 // A number as people type it, also as "1,5" or "1/2"; NaN if it is none.

@@ -467,8 +467,7 @@ function walk(view, update) {
     element.hidden = !walking;
     forth.textContent = state.shown < last ? texts.forth : texts.again;
     back.disabled = state.shown <= first;
-    const title = walking && steps[walked].title.toLowerCase();
-    status.textContent = walking ? filled(texts.status, { shown: state.shown, last, title }) : "";
+    status.textContent = walking ? filled(texts.status, { shown: state.shown, last, title: steps[walked].title }) : "";
   };
   return { start, element, set };
 }

@@ -59,12 +59,13 @@ function productsOf(left, right, terms, total) {
 
 const minus = (x) => (x < 0 ? `(${short(x)})` : short(x));
 
+const LISTING = TEXTS.numbers.list; // between numbers, which may have commas of their own
 const shortened = (x) => (x.length > TALL ? x.slice(0, SHORTENED) : x);
 const moreOf = (n) => filled(TEXTS.computing.more, { n });
 const vector = (x) =>
   `(${shortened(x)
     .map((own) => short(own))
-    .join(", ")}${x.length > TALL ? `, ${moreOf(x.length - SHORTENED)}` : ""})`;
+    .join(LISTING)}${x.length > TALL ? `${LISTING}${moreOf(x.length - SHORTENED)}` : ""})`;
 
 // How a score of one pair comes about.
 function workedScore(o, q, k, score, j) {

@@ -144,7 +144,7 @@ regard.view("letters", (root, data, { section }) => {
   const temperature = regard.slider(texts.temperature, range, (x) => [x, regard.format(x, 1)]);
   const names = Array.from({ length: model.layers * model.heads }, (_, k) => [
     k,
-    `${Math.floor(k / model.heads) + 1}.${(k % model.heads) + 1}`,
+    filled(texts.place, { layer: Math.floor(k / model.heads) + 1, i: (k % model.heads) + 1 }),
   ]);
   const head = regard.choices(texts.head, names, view.state.head, (k) => change({ head: k }));
   const [row, told, left] = [

@@ -85,7 +85,7 @@ function strip(name, formula, first, shades) {
   const canvas = el("canvas", { "aria-hidden": "true" });
   regard.paint(canvas, shades, shades.length, 1, 255);
   const head = el("div.strip-head", el("span", name), formula && regard.formula(formula));
-  const numbers = first.map((x) => regard.format(x, 2)).join(", ");
+  const numbers = first.map((x) => regard.format(x, 2)).join(LISTING);
   return el(
     "div.strip",
     head,
