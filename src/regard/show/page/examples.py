@@ -48,7 +48,7 @@ def drawn(words: ArrayLike, seed: int, names: list[str] | None = None) -> Sectio
         *(vectors @ weight for weight in weights),
         query_labels=named,
         key_labels=named,
-        title=TEXTS["steps"]["title"],
+        title=PageText("steps.title"),
     )
     return with_words(section, vectors, *weights, origin=PageText("pages.origins.seed", seed=str(seed)))
 

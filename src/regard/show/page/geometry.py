@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from regard import _check
 from regard.show.page.mechanism import mechanism
 from regard.show.page.section import Section, labels
-from regard.show.steps import TEXTS
+from regard.show.steps import PageText
 
 __all__ = ["geometry"]
 
@@ -24,7 +24,7 @@ def geometry(
     features: Sequence[str] | None = None,
     word_labels: Sequence[str] | None = None,
     about: str = "",
-    title: str = TEXTS["geometry"]["title"],
+    title: str = "",
 ) -> Section:
     """Show the attention of a query to words with two features, which are keys and values.
 
@@ -44,4 +44,4 @@ def geometry(
         "picked": int(np.argmax(keys @ direction)),
         "about": about,
     }
-    return Section("geometry", title, data, text=attention.text)
+    return Section("geometry", title or PageText("geometry.title"), data, text=attention.text)

@@ -192,7 +192,7 @@ def decoder(
     steps: int,
     source: Sequence[str] | None = None,
     target: Sequence[str] | None = None,
-    title: str = "Bahdanau's decoder, step after step",
+    title: str = "",
 ) -> Section:
     """Show a decoder that attends to the source at each step. ::
 
@@ -210,7 +210,7 @@ def decoder(
         score=score,
         query_labels=labels(target, steps, "step"),
         key_labels=labels(source, len(keys), "h"),
-        title=title,
+        title=title or PageText("examples.decoder.title"),
     )
     sizes = len(first), len(section.data["keys"][0])
     weights = {}

@@ -13,7 +13,7 @@ from regard import _check
 from regard.nn import multi_head_attention
 from regard.show.page.mechanism import MOST, fits
 from regard.show.page.section import Section, labels
-from regard.show.steps import TEXTS
+from regard.show.steps import TEXTS, PageText
 
 __all__ = ["multihead"]
 
@@ -34,7 +34,7 @@ def multihead(
     values: Sequence[str] | None = None,
     outputs: Sequence[str] | None = None,
     about: str = "",
-    title: str = TEXTS["multihead"]["title"],
+    title: str = "",
 ) -> Section:
     """Show multi-head attention of words, whose order can be changed.
 
@@ -74,7 +74,7 @@ def multihead(
         "picked": [0, 0],
         "about": about,
     }
-    return Section("multihead", title, data)
+    return Section("multihead", title or PageText("multihead.title"), data)
 
 
 def _heads(weights: Sequence[NDArray[Any]], names: list[str], values: list[str]) -> list[dict[str, Any]]:

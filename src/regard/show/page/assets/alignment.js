@@ -125,7 +125,7 @@ function pictureView(sentence, hypothesis, weights, importance, state) {
   const pictures = () =>
     shown.map((k) => ({ canvas: drawPicture(el("canvas"), model, k, 300), label: hypothesis.tokens[k] ?? "" }));
   const titles = () => [hypothesis.text, model.layer.title].filter(Boolean);
-  const svg = () => regard.canvasPicture(titles().join(": "), 5, 150, pictures);
+  const svg = () => regard.canvasPicture(titles().join(COLON), 5, 150, pictures);
   const exported = regard.exportBar(exportedName(ALIGNED.pictures), () => ({
     svg,
     titles: [document.title, ...titles()],

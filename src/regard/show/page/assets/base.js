@@ -33,6 +33,7 @@ const bdi = (text) => el("bdi.label", text === "" ? "\u00a0" : text);
 // A number as JavaScript writes it, with the marks of the language: 0,25 in German. What is typed, kept or exported has
 // a point.
 const localized = (text) => text.replace(/[.,]/g, (mark) => TEXTS.numbers.marks[mark]);
+const { colon: COLON, semicolon: SEMICOLON } = TEXTS.stops; // French has blanks before them
 const inText = (value) => (typeof value === "number" ? localized(String(value)) : value);
 
 // A text in which {name} becomes a value; an unknown name stays out.

@@ -103,7 +103,7 @@ function stripsPicture(texts) {
   const svg = el("svg:svg.strips", { viewBox: "0 0 364 268", role: "group" });
   const set = (state) => {
     put(svg, drawStrips(state, texts));
-    svg.setAttribute("aria-label", `${texts.picture}: ${texts.places[state.place].name}`);
+    svg.setAttribute("aria-label", texts.picture + COLON + texts.places[state.place].name);
   };
   return { element: regard.figure(texts.picture, svg, () => ({ svg: () => svg })), set };
 }

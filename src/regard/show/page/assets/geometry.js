@@ -114,7 +114,7 @@ function fillGeometry(view) {
   const lengths = `${short(length)} \u00b7 ${short(norm(word))} \u00b7 cos ${degrees(apart(word))}`;
   const share = "\u03b1_j = exp(q \u00b7 k_j / \u221a2) / \u03a3 exp(q \u00b7 k / \u221a2)";
   const line = (formula, name, numbers) =>
-    el("p", regard.formula(formula), el("br"), el("span.math.soft", name, ": ", numbers));
+    el("p", regard.formula(formula), el("br"), el("span.math.soft", name, COLON, numbers));
   put(
     view.worked,
     line("q \u00b7 k_j = |q| |k_j| cos \u03b8", bdi(state.labels[k]), `${products(q, word, scores[k])} = ${lengths}`),

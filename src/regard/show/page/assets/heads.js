@@ -46,7 +46,7 @@ regard.view("heads", (root, data, { section }) => {
   const again = (group) => view.change({ group, layer: 0, head: 0, shown: 0 });
   const buttons = groups.length > 1 && regard.choices(HEADS.attention, names, 0, again);
   const known = new Set(groups.flatMap(measuresOf));
-  const meaning = [...known].map((key) => [el("b", `${MEASURES[key].name}: `), `${MEASURES[key].of}. `]);
+  const meaning = [...known].map((key) => [el("b", MEASURES[key].name + COLON), `${MEASURES[key].of}. `]);
   const picture = (position) => ({
     canvas: smallCanvas(own(), position, view.state),
     label: headName(own(), position),

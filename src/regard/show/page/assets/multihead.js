@@ -154,7 +154,7 @@ function allMatrices(made) {
 // What a head looks at.
 function headPanel({ labels, part, pick }, head, h) {
   const texts = TEXTS.multihead;
-  const title = `${texts.head} ${h + 1}${head.name ? `: ${head.name}` : ""}`;
+  const title = `${texts.head} ${h + 1}${head.name ? COLON + head.name : ""}`;
   const weights = heat({ title, note: "", rowLabels: labels, columnLabels: labels, pick });
   const shown = ({ weights, logits }) => weights.map((row, i) => seen(row, logits[i]));
   return part({ ...weights, set: (result, row, key) => weights.set(shown(result.heads[h]), row, key) });
@@ -187,8 +187,13 @@ function projections({ view, labels, card, table, part }, head, h) {
 // How the picked weight of a head comes about.
 function workedPair({ queries, keys, scores, scale, weights }, labels, row, key) {
   const score = scores[row][key];
-  const scaled = `\u00d7 ${short(scale)} = ${short(score * scale)}; ${TEXTS.computing.weight} ${regard.weight(weights[row][key], 4)}`;
-  return [bdi(labels[row]), " \u2192 ", bdi(labels[key]), `: ${products(queries[row], keys[key], score)}; ${scaled}`];
+  const scaled = `\u00d7 ${short(scale)} = ${short(score * scale)}${SEMICOLON}${TEXTS.computing.weight} ${regard.weight(weights[row][key], 4)}`;
+  return [
+    bdi(labels[row]),
+    " \u2192 ",
+    bdi(labels[key]),
+    `${COLON}${products(queries[row], keys[key], score)}${SEMICOLON}${scaled}`,
+  ];
 }
 
 // One of the switches: what of is chosen.

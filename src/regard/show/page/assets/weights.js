@@ -99,7 +99,7 @@ function layerBar(model, state, unit, redraw) {
     const { name, of, most, hits, rows, chance } = model.layer;
     const [counted, guessed] = [hits, chance].map((x) => regard.format(x, Number.isInteger(x) ? 0 : 1));
     put(sentence, regard.rich(TEXTS.agreement, { ...unit, most, rows, hits: counted, chance: guessed }));
-    put(note, el("b", name), ": ", regard.rich(of, unit), ".");
+    put(note, el("b", name), COLON, regard.rich(of, unit), ".");
     sentence.hidden = !rows;
   };
   const choice = (name, options, part) => {
@@ -131,7 +131,7 @@ regard.weightsView = (data, options) => {
   const layers = (...numbers) => layersOf(...numbers, m, state).map((make) => make());
   model.layers = layers(weights, importance);
   model.titles = () => [...titles(), model.layer.title];
-  model.title = () => model.titles().slice(1).filter(Boolean).join(": ");
+  model.title = () => model.titles().slice(1).filter(Boolean).join(COLON);
   const show = () => {
     model.layer = model.layers[state.shown] ?? model.layers[0];
     model.lines = strongest(model, NOTHING);
@@ -175,7 +175,7 @@ function colourScale(model, state) {
 }
 
 function notWeights(faults) {
-  const text = filled(SHOWN.not, { faults: faults.join("; ") });
+  const text = filled(SHOWN.not, { faults: faults.join(SEMICOLON) });
   return faults.length > 0 && el("p.warning", { role: "note" }, text);
 }
 

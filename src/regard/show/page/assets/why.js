@@ -29,7 +29,7 @@ regard.view("why", (root, { rows }, { section }) => {
     put(squeezed, drawSqueezed(state, words, texts));
     put(plot, drawLengths(rows, state, texts));
     squeezed.setAttribute("aria-label", filled(texts.each, { x: short(Number((CELLS / state.length).toFixed(1))) }));
-    plot.setAttribute("aria-label", `${texts.plot}: ${rows.map(spoken(texts)).join("; ")}`);
+    plot.setAttribute("aria-label", texts.plot + COLON + rows.map(spoken(texts)).join(SEMICOLON));
   };
   const pictures = el(
     "div.pictures",

@@ -201,7 +201,7 @@ function keyFeedback({ state, names }, own, result) {
   if (logits[key] === -Infinity) return feedback(false, said(texts.hidden, { key: name(key), best: name(best) }));
   const score = (j) => workedScore(state.options, result.queries[row], result.keys[j], result.scores[row][j], j);
   const worked = (j) =>
-    kind === "score" ? said(texts.is, { key: name(j), numbers: vector(result.keys[j]) }) : [name(j), `: ${score(j)}`];
+    kind === "score" ? said(texts.is, { key: name(j), numbers: vector(result.keys[j]) }) : [name(j), COLON, score(j)];
   const { key: noun, query } = names;
   if (right)
     return feedback(true, kind === "score" ? filled(texts.better, { noun, query }) : [texts.larger, " ", worked(key)]);

@@ -129,7 +129,7 @@ function drawLanes(svg, drawing, numbers, at, pick) {
   const count = shown.length + (rest.length ? 1 : 0);
   const high = at.head + at.lane * count;
   const drawn = contextShown(context);
-  const below = at.flow ? 0 : 26 * drawn.length + 34;
+  const below = at.flow ? 0 : 26 * drawn.length + (context?.length > drawn.length ? 54 : 34);
   const full = Math.max(high, at.flow ? at.head + 40 + 34 * drawn.length : 0) + below;
   svg.setAttribute("viewBox", `0 0 ${at.width} ${full}`);
   svg.style.setProperty("max-width", `${at.flow ? 820 : 460}px`);
@@ -246,7 +246,10 @@ function drawContext({ context, topics, bounds, known, query }, at, top) {
   });
   const more = context.length - drawn.length;
   const note =
-    more > 0 && laneText(filled(TEXTS.lanes.more, { n: more }), left, top + 34 * drawn.length + 12, { class: "soft" });
+    more > 0 &&
+    laneText(filled(TEXTS.lanes.more, { n: more }), left, top + (at.flow ? 34 : 26) * drawn.length + 12, {
+      class: "soft",
+    });
   const title = !at.flow && laneText(filled(TEXTS.lanes.contextOf, { query }), 0, top - 10, { class: "soft" });
   return el("svg:g.context", title, lines, note);
 }

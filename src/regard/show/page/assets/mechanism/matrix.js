@@ -97,7 +97,7 @@ function heat({ rowLabels, columnLabels, pick, names = NAMES.general, ...rest })
     const element = el("button", { "aria-pressed": "false", onclick: () => pick(i, j) });
     let [weight, top, fine] = [undefined, 1, 0];
     const text = () => (weight === null ? TEXTS.computing.hidden : regard.weight(weight, 4));
-    regard.tooltip(element, () => el("span", bdi(rowLabels[i]), " \u2192 ", bdi(columnLabels[j]), `: ${text()}`));
+    regard.tooltip(element, () => el("span", bdi(rowLabels[i]), " \u2192 ", bdi(columnLabels[j]), COLON, text()));
     const retint = () => regard.tint(element, weight, top);
     const set = (x, all, picked) => {
       if (element.getAttribute("aria-pressed") !== String(picked)) element.setAttribute("aria-pressed", String(picked));

@@ -79,7 +79,7 @@ function drawStep({ number, title, question, parts, later }, keyLabels, key, col
   const head = el("div.step-head", el("h3", place, " ", title), question && el("p.soft", question));
   const lines = parts.map(({ formula, text, rows, worked, general }) => {
     const words = () => el("div.step-head", formula && regard.formula(formula), text && el("p.soft", text));
-    const numbers = () => el("div.math.step-head", !general && [bdi(keyLabels[key]), ": "], worked);
+    const numbers = () => el("div.math.step-head", !general && [bdi(keyLabels[key]), COLON], worked);
     const drawn = rows.map((row) => drawRow(row, key, columns));
     return [(formula || text) && wide(words(), "part"), drawn, worked && wide(numbers(), "worked soft")];
   });

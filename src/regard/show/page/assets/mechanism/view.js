@@ -296,7 +296,7 @@ function headline({ state, names }, { weights, logits, context }, known) {
   const query = state.query_labels[row];
   if (!known(2)) return regard.filledWith(TEXTS.sentence.which, { key: names.key, query: bdi(query) });
   const said = sentence(query, state.key_labels, weights[row], logits?.[row], wordingOf(weights));
-  const meant = state.means && known(3) && ["; ", meaning(state, query, context[row])];
+  const meant = state.means && known(3) && [SEMICOLON, meaning(state, query, context[row])];
   return [said, meant, state.tried && state.first.after && [". ", state.first.after]];
 }
 

@@ -209,7 +209,7 @@ regard.view("letters", (root, data, { section }) => {
       const known = { "aria-pressed": String(t === from), "data-part": `letter-${t}` };
       const cell = el("button.letter", { ...known, onclick: () => change({ letter: t }) });
       regard.tint(cell, t > from ? null : line[t], top);
-      cell.setAttribute("aria-label", `${visibleLetter(name)}: ${t > from ? texts.later : regard.percent(line[t])}`);
+      cell.setAttribute("aria-label", visibleLetter(name) + COLON + (t > from ? texts.later : regard.percent(line[t])));
       return put(cell, visibleLetter(name));
     });
     regard.roving([cells]);
