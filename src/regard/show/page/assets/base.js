@@ -145,11 +145,13 @@ const regard = {
   // A text of TEXTS: {name} becomes a value, [term] or [text](term) a word that explains itself, and [text](view) a link
   // to the section of that view.
   rich(text, values = {}) {
-    const parts = filled(text, values).split(/\[([^\]]+)\](?:\(([\w -]+)\))?([\u00a0.,;:!?)]*)/);
+    const marked = /([^\s[]*)\[([^\]]+)\](?:\(([\w -]+)\))?([\u00a0.,;:!?)]*)/;
+    const parts = regard.parts(filled(text, values).split(marked), 5);
     const word = (text, name = text) =>
       TEXTS.terms[entry(name)] ? regard.term(text, name) : regard.linked(text, name);
-    const whole = (word, mark) => (mark ? el("span.joined", word, mark) : word); // no line begins with a full stop
-    return parts.map((part, i) => (i % 4 === 1 ? whole(word(part, parts[i + 1]), parts[i + 2]) : i % 4 ? null : part));
+    // No line begins with a full stop, or ends with an article that has lost its vowel.
+    const whole = (before, word, mark) => (before || mark ? el("span.joined", before, word, mark) : word);
+    return parts.map(([plain, before, text, name, mark]) => [plain, text && whole(before, word(text, name), mark)]);
   },
 
   // A text in which {name} becomes a value, which may be an element.
