@@ -116,7 +116,6 @@ def test_a_large_page_gives_a_warning_and_is_written(
         (["my.npz", "--seed", "1"], "FILES and --seed exclude each other; hint: give one"),
         (["--key-labels", "a b c d"], "words have the same names as queries and keys: give --labels"),
         (["my.npz", "--slides"], "FILES and --slides exclude each other; hint: give one"),
-        (["the cat", "--language", "fr"], "FILES and --language exclude each other; hint: give one"),
         (["--causal", "--section", "heads"], "--causal and --section exclude each other; hint: give one"),
         (["no.npz"], "no.npz: No such file or directory"),
         (["--words", "the cat"], f"there are no numbers in words; hint: {DRAWN}"),
