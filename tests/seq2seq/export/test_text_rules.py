@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import tracemalloc
 from functools import cache
 from itertools import product
 from typing import Any
@@ -127,6 +128,30 @@ def test_subwords_by_both_methods(method: Any, line: str) -> None:
     for tokenizer in (pieces(method), pieces(method, lower=True)):
         if tokenizer.tokenize(line):
             same(tokenizer, line)
+
+
+class _Counting(dict[str, float]):
+    """Scores that count how often one is looked up."""
+
+    count = 0
+
+    def get(self, *key: Any) -> Any:
+        self.count += 1
+        return super().get(*key)
+
+
+@pytest.mark.parametrize("method", ["unigram", "bpe"])
+def test_a_long_word_is_cut_with_a_few_look_ups_a_letter(method: Any) -> None:
+    word = "▁" + "abcab" * 400
+    read = TEXT(json.loads(json.dumps(rules(pieces(method)))))
+    read.scores = _Counting(read.scores)
+    tracemalloc.start()
+    try:
+        assert read._subwords(word) == pieces(method).tokenize("abcab" * 400)
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()
+    assert read.scores.count <= 4 * len(word)
 
 
 def test_an_unknown_character_costs_ten_more_than_the_worst_piece() -> None:

@@ -8,7 +8,7 @@ const CONTROL = /[\x01-\x1f\x7f-\x9f\u2028\u2029]/g;
 
 const swapped = (text) => text.replace(/[ \u2423]/g, (sign) => (sign === " " ? "\u2423" : " ")); // how a space is written
 
-const lowered = (text) => text.replaceAll("İ", "i").toLowerCase(); // the dotted capital of Turkish is one letter
+export const lowered = (text) => text.replaceAll("İ", "i").toLowerCase(); // the dotted capital of Turkish is one letter
 
 const otherApostrophe = (text) => text.replace(/['\u2019]/g, (sign) => (sign === "'" ? "\u2019" : "'")); // where it is known
 
@@ -122,34 +122,40 @@ export class Text {
     return joined;
   }
 
-  // Merge the pair of the highest score until no pair is a piece.
+  // Merge the pair of the highest score, the first of equals, until no pair is a piece.
   merged(pieces) {
+    const pairs = (start, end) => pieces.slice(start, end).map((piece, i) => this.pair(piece, pieces[start + i + 1]));
+    const scores = pairs(0, pieces.length - 1);
     for (;;) {
-      let best = -1;
-      let most = -Infinity;
-      for (let i = 0; i + 1 < pieces.length; i++) {
-        const score = this.scores.get(pieces[i] + pieces[i + 1]);
-        if (score !== undefined && score > most) [best, most] = [i, score];
-      }
-      if (best < 0) return pieces;
-      pieces.splice(best, 2, pieces[best] + pieces[best + 1]);
+      const most = scores.reduce((best, score) => Math.max(best, score), -Infinity);
+      if (most === -Infinity) return pieces;
+      const at = scores.indexOf(most);
+      pieces.splice(at, 2, pieces[at] + pieces[at + 1]);
+      const [start, end] = [Math.max(at - 1, 0), Math.min(at + 1, pieces.length - 1)];
+      scores.splice(start, at + 2 - start, ...pairs(start, end));
     }
+  }
+
+  pair(first, second) {
+    return this.scores.get(first + second) ?? -Infinity;
   }
 
   // Choose the segmentation with the largest sum of scores.
   likeliest(letters) {
     const unknown = Math.min(...this.scores.values()) - 10;
-    const best = [[0, []]];
+    const longest = [...this.scores.keys()].reduce((most, piece) => Math.max(most, Array.from(piece).length), 1);
+    const best = [{ total: 0 }];
     for (let end = 1; end <= letters.length; end++) {
-      let most = [-Infinity, []];
-      for (let start = 0; start < end; start++) {
+      let most = { total: -Infinity };
+      for (let start = Math.max(0, end - longest); start < end; start++) {
         const piece = letters.slice(start, end).join("");
-        const score = this.scores.get(piece) ?? (end - start === 1 ? unknown : undefined);
-        if (score !== undefined && best[start][0] + score > most[0])
-          most = [best[start][0] + score, [...best[start][1], piece]];
+        const total = best[start].total + (this.scores.get(piece) ?? (end - start === 1 ? unknown : -Infinity));
+        if (total > most.total) most = { total, start, piece };
       }
       best.push(most);
     }
-    return best.at(-1)[1];
+    const pieces = [];
+    for (let end = letters.length; end; end = best[end].start) pieces.push(best[end].piece);
+    return pieces.reverse();
   }
 }

@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from itertools import groupby, pairwise
 from typing import Any
 
@@ -10,6 +11,7 @@ JOIN = "\uffed"  # in words: no space on this side
 BEGIN = "\u2581"  # in subwords: a word begins
 SWAPPED = str.maketrans(" \u2423", "\u2423 ")  # in characters: how a space is written
 APOSTROPHES = str.maketrans("'\u2019", "\u2019'")  # where one of them is known, it stands for the other
+NEVER = float("-inf")  # the score of what is no piece
 CONTROL = re.compile("[\1-\x1f\x7f-\x9f\u2028\u2029]")
 
 
@@ -113,22 +115,32 @@ class TextRules:
         return [piece for known, group in groups for piece in (group if known else ["".join(group)])]
 
     def _merged(self, word: str) -> list[str]:
-        """Merge the pair of the highest score until no pair is a piece."""
-        pieces = list(word)
-        while True:
-            pairs = [(self.scores.get(a + b), -i) for i, (a, b) in enumerate(pairwise(pieces))]
-            known = [pair for pair in pairs if pair[0] is not None]
-            if not known:
-                return pieces
-            i = -max(known)[1]
+        """Merge the pair of the highest score, the first of equals, until no pair is a piece."""
+        pieces, scores = list(word), self._pairs(word)
+        while (most := max(scores, default=NEVER)) > NEVER:
+            i = scores.index(most)
+            start = max(i - 1, 0)
             pieces[i : i + 2] = [pieces[i] + pieces[i + 1]]
+            scores[start : i + 2] = self._pairs(pieces[start : i + 2])
+        return pieces
+
+    def _pairs(self, pieces: Sequence[str]) -> list[float]:
+        """Return the score of each two pieces in a row as one."""
+        return [self.scores.get(first + second, NEVER) for first, second in pairwise(pieces)]
 
     def _likeliest(self, word: str) -> list[str]:
         """Choose the segmentation with the largest sum of scores."""
-        unknown, best = min(self.scores.values()) - 10, [(0.0, list[str]())]
+        unknown, best = min(self.scores.values()) - 10, [(0.0, 0)]  # the sum, and where the last piece begins
         for end in range(1, len(word) + 1):
             starts = range(max(0, end - self.longest), end)
-            ends = [(i, self.scores.get(word[i:end], unknown if i + 1 == end else None)) for i in starts]
-            score, start = max((best[i][0] + score, -i) for i, score in ends if score is not None)
-            best.append((score, [*best[-start][1], word[-start:end]]))
-        return best[-1][1]
+            sums = (
+                (best[i][0] + self.scores.get(word[i:end], unknown if i + 1 == end else NEVER), -i)
+                for i in starts
+            )
+            total, start = max(sums)
+            best.append((total, -start))
+        pieces, end = list[str](), len(word)
+        while end:
+            pieces.append(word[best[end][1] : end])
+            end = best[end][1]
+        return pieces[::-1]
