@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import math
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -139,7 +140,8 @@ class Fixed:
 
 def test_doubts_by_hand() -> None:
     lexicon = Lexicon([("a", ["X"]), ("a", ["X", "Y", "Z"]), ("b", ["X", "Y"]), ("c", ["Y"])])
-    found = doubts(Fixed(), lexicon)  # type: ignore[arg-type]
+    found, wrong = doubts(Fixed(), lexicon)  # type: ignore[arg-type]
+    assert wrong == 2  # b and c: the best answer is a variant of a
     # The first variant of a is not compared with the second, and c has phones that are more probable than any answer.
     assert [(one.word, one.listed, one.expected) for one in found] == [
         ("a", ("X",), ("X", "Y")),
@@ -148,7 +150,7 @@ def test_doubts_by_hand() -> None:
     assert [one.doubt for one in found] == pytest.approx([(4 - 3) / math.sqrt(2), (9 - 1) / math.sqrt(3)])
     assert [one.probability for one in found] == [None, None]
     assert [one.word for one in worst_first([found], {}, 4)] == ["b", "a"]
-    calibrated = doubts(Fixed(Calibration(0.0, 1.0, 1.0, 5, 40, -1e3)), lexicon)  # type: ignore[arg-type]
+    calibrated, _ = doubts(Fixed(Calibration(0.0, 1.0, 1.0, 5, 40, -1e3)), lexicon)  # type: ignore[arg-type]
     assert [one.probability for one in calibrated] == [None, 0.75]  # of the best answer alone
 
 
@@ -158,7 +160,7 @@ def test_the_answer_that_explains_an_entry_with_the_fewest_errors_counts(second:
     one = Fixed()
     one.candidates = lambda _: [[one._answer("A B C D", -3.0), one._answer("W X", second)]]  # type: ignore[method-assign]
     one.align = lambda *_, rerank: [one._answer("W", -4.0)]  # type: ignore[method-assign]
-    (found,) = doubts(one, Lexicon([("w", ["W"])]))  # type: ignore[arg-type]
+    (found,) = doubts(one, Lexicon([("w", ["W"])])).doubts  # type: ignore[arg-type]
     assert found.expected == ("A", "B", "C", "D")
     assert found.doubt == pytest.approx(doubt / math.sqrt(2))
 
@@ -289,9 +291,15 @@ def scrambled(path: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_each_row_names_its_entry_and_the_worst_are_first(tmp_path: Path) -> None:
+def test_each_row_names_its_entry_and_the_worst_are_first(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = scrambled(tmp_path / "words.dict")
     rows = reviewed(path, *TINY)
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last.startswith(
+        "the models pronounce 100 % of the words otherwise than listed: they have learned too little"
+    )
     assert len(rows) > 5
     lines = path.read_text("utf-8").splitlines()
     for number, word, listed, expected, doubt, _, _ in rows:
@@ -304,7 +312,9 @@ def test_each_row_names_its_entry_and_the_worst_are_first(tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
-def test_spoilt_entries_of_a_regular_language_are_among_the_worst(tmp_path: Path) -> None:
+def test_spoilt_entries_of_a_regular_language_are_among_the_worst(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     listed = {word: sounds(word) for word in words(108)}
     random = np.random.default_rng(1)
     spoilt = {}
@@ -325,6 +335,9 @@ def test_spoilt_entries_of_a_regular_language_are_among_the_worst(tmp_path: Path
     ]
     sizes = [f"{name}=16" for name in ("embedding", "encoder", "decoder", "attention")]
     rows = reviewed(path, *training, "--network", *sizes)
+    assert re.fullmatch(
+        r"the models pronounce \d+ % .* than listed", capsys.readouterr().err.splitlines()[-1]
+    )
     doubted = sorted(rows, key=lambda row: -float(row[4] or 0))  # in the table families stand together
     worst = {(row[1], tuple(row[2].split())): tuple(row[3].split()) for row in doubted[:10]}
     assert worst.keys() >= {*spoilt.items()}

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from regard.seq2seq import Translation
     from regard.seq2seq.translator import Translator
 
-__all__ = ["Doubt", "Entry", "as_folds", "doubts", "worst_first"]
+__all__ = ["Doubt", "Entry", "Judged", "as_folds", "doubts", "worst_first"]
 
 Phones = tuple[str, ...]
 Entry = tuple[str, Phones]
@@ -42,6 +42,13 @@ class Doubt(NamedTuple):
     probability: float | None
 
 
+class Judged(NamedTuple):
+    """The doubts of a model, and how many words it pronounces otherwise than any variant that is listed."""
+
+    doubts: list[Doubt]
+    wrong: int
+
+
 def as_folds(known: Sequence[Sequence[str]], count: int) -> list[list[str]]:
     """Return parts of similar numbers of words; all words of a family are in one.
 
@@ -56,7 +63,7 @@ def as_folds(known: Sequence[Sequence[str]], count: int) -> list[list[str]]:
     return folds
 
 
-def doubts(model: Translator, words: Mapping[str, Sequence[Variant]]) -> list[Doubt]:
+def doubts(model: Translator, words: Mapping[str, Sequence[Variant]]) -> Judged:
     """Return the entries of these words whose phones are less probable than others that are not listed, in their order.
 
     The log-odds are those by which a model ranks its answers: with a reranker, that of network and reranker together.
@@ -68,16 +75,16 @@ def doubts(model: Translator, words: Mapping[str, Sequence[Variant]]) -> list[Do
     listed = model.align(
         [word for word, _ in entries], [" ".join(phones) for _, phones in entries], rerank=True
     )
+    known = {word: {variant.phones for variant in variants} for word, variants in words.items()}
     candidates = dict(zip(words, model.candidates([*words]), strict=True))
     found = []
     for (word, phones), translation in zip(entries, listed, strict=True):
-        known = {variant.phones for variant in words[word]}
-        others = [candidate for candidate in candidates[word] if candidate.tokens not in known]
+        others = [candidate for candidate in candidates[word] if candidate.tokens not in known[word]]
         if others and model.ranking(others[0]) > model.ranking(translation):
             doubt = max(_doubt(model, phones, translation, candidate) for candidate in others)
             probability = _probability(model, candidates[word]) if others[0] is candidates[word][0] else None
             found.append(Doubt(word, phones, others[0].tokens, doubt, probability))
-    return found
+    return Judged(found, sum(candidates[word][0].tokens not in known[word] for word in words))
 
 
 def _doubt(model: Translator, phones: Sequence[str], listed: Translation, answer: Translation) -> float:
