@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import _check
-from regard._characters import OTHER_APOSTROPHE, classes, lowered
+from regard._characters import classes, lowered
 from regard_lexicon.files import Path
 from regard_lexicon.lexicon import MOST_LETTERS, Variant, known
 
@@ -30,9 +30,11 @@ _SENTENCE_END = re.compile("(?<=[.!?…]) ")
 _LEAST = 1e-9  # of an attention weight
 _START, _MORE, _BETWEEN = "[wdmy]", "[wdmyjz]", "[hq]"  # letters of classes
 _WORD = re.compile(f"{_START}{_MORE}*(?:{_BETWEEN}{_MORE}+)*")
-_WITHIN = (
-    "\u00b7\u2027\u05f3\u05f4"  # and punctuation within words: the dots of Catalan, the geresh of Hebrew
-)
+# Apostrophes (of keyboards, of texts in print, others that are typed for them, letters that look alike) and hyphens.
+_ALIKE = "'\u2019\u2018\u201b`\u00b4\u2032\uff07\u02bc\u02bb", "-\u2010\u2011"
+_SILENT = "\u00ad\u200c\u200d\u2060\u0640"  # soft hyphen, joiners, what makes Arabic words longer
+# And punctuation within words: the dots of Catalan, the geresh of Hebrew, what looks like an apostrophe or a hyphen.
+_WITHIN = "\u00b7\u2027\u05f3\u05f4\u2018\u201b`\u00b4\u2032\uff07\u2010\u2011"
 
 
 @dataclass(frozen=True)
@@ -83,9 +85,10 @@ class _Reading(NamedTuple):
 class Pronouncer:
     """Pronounces words: by a dictionary where it lists them, otherwise by a model from letters to phones.
 
-    A word is looked up as it is, with the apostrophe of the dictionary (U+0027 or U+2019), if that has only one, and
-    then in small letters, as at the beginning of a sentence, or in capitals if the dictionary has no others. The model
-    reads it in the case, if there is only one, and with the apostrophe of its letters.
+    A word is looked up as it is, then with the signs of the dictionary (its usual apostrophe and hyphen in place of
+    those that it does not have, and without joiners and soft hyphens if it has none), and then in small letters, as at
+    the beginning of a sentence, or in capitals if the dictionary has no others. The model reads it with the signs and
+    in the case of its letters, if they have only one.
 
     Parameters
     ----------
@@ -133,9 +136,10 @@ class Pronouncer:
         self._repetitions = model.model.repetitions or USUAL
         self._is_spelled = source.token_type == "characters"
         self._phones = frozenset(model.model.target.tokens)
-        self._apostrophe = _only_apostrophe(self.lexicon)
+        self._word_signs = _signs(self.lexicon)
         self._word_case = _only_case(self.lexicon) or "lower"
-        self._letter_case = _only_case(_letters_of(source.tokens))
+        letters = _letters_of(source.tokens)
+        self._letter_signs, self._letter_case = _signs(letters), _only_case(letters)
 
     @classmethod
     def load(
@@ -177,18 +181,21 @@ class Pronouncer:
     def rules(self) -> dict[str, Any]:
         """Return the rules by which words are cut, looked up and read, in values of JSON: for other programs.
 
-        `word` is the regular expression of a word; the others are the case in which words are looked up, the
-        apostrophe of the dictionary and the case of the model's letters, empty where there are several, and the limit
-        of repetitions.
+        `word` is the regular expression of a word; the others are the case in which words are looked up and the case of
+        the model's letters, empty where there are several, the signs that are replaced before either, and the limit of
+        repetitions.
         """
         from regard.seq2seq.sources.text.rules import of_characters
 
         start, more, between = map(of_characters, (_START, _MORE, _BETWEEN))
+        tables = self._word_signs, self._letter_signs
+        word_signs, letter_signs = ({chr(sign): other for sign, other in signs.items()} for signs in tables)
         return {
             "word": f"{start}{more}*(?:{between[:-1]}{_WITHIN}]{more}+)*",
             "word_case": self._word_case,
-            "apostrophe": self._apostrophe,
+            "word_signs": word_signs,
             "letter_case": self._letter_case,
+            "letter_signs": letter_signs,
             "repetitions": self._repetitions,
         }
 
@@ -209,7 +216,7 @@ class Pronouncer:
         """Return the variants of the dictionary, which has no word of more than `MOST_LETTERS`."""
         if len(word) > MOST_LETTERS:
             return []
-        other = _with_apostrophe(word, self._apostrophe)
+        other = word.translate(self._word_signs)
         written = (word, other, *(_in_case(text, self._word_case) for text in (word, other)))
         variants = next(filter(None, map(self.lexicon.get, written)), ())
         return [Pronunciation(word, v.phones, "dictionary", v.probability, role=v.role) for v in variants]
@@ -219,7 +226,8 @@ class Pronouncer:
 
         The small letter of a capital sigma depends on its place in the word, unless the model reads letter by letter.
         """
-        start, case = word[: MOST_LETTERS + 1], self._letter_case  # more are never read
+        start = word[: MOST_LETTERS + 1].translate(self._letter_signs)  # more are never read
+        case = self._letter_case
         texts = _in_case(start, case), "".join(_in_case(letter, case) for letter in start)
         forms = dict.fromkeys(unicodedata.normalize(form, text) for text in texts for form in ("NFC", "NFD"))
         return min(map(self._read, forms), key=lambda reading: len(reading.unseen))
@@ -314,15 +322,14 @@ def _only_case(texts: Iterable[str]) -> Literal["", "lower", "upper"]:
     return "" if lower == upper else "lower" if lower else "upper"
 
 
-def _only_apostrophe(words: Iterable[str]) -> str:
-    """Return the apostrophe that words have, if they have one of the two; else an empty text."""
-    found = [mark for mark in map(chr, OTHER_APOSTROPHE) if any(mark in word for word in words)]
-    return found[0] if len(found) == 1 else ""
-
-
-def _with_apostrophe(word: str, mark: str) -> str:
-    """Return a word with this apostrophe in place of any, if there is one."""
-    return word.translate(dict.fromkeys(OTHER_APOSTROPHE, mark)) if mark else word
+def _signs(texts: Iterable[str]) -> dict[int, str]:
+    """Return what replaces signs that are in no text: that which looks alike and is most often there, or nothing."""
+    joined = "".join(texts)
+    usual = dict.fromkeys(_SILENT, "")
+    for alike in _ALIKE:
+        if (most := max(alike, key=joined.count)) in joined:
+            usual |= dict.fromkeys(alike, most)
+    return {ord(sign): other for sign, other in usual.items() if sign not in joined}
 
 
 def _in_case(word: str, case: str) -> str:

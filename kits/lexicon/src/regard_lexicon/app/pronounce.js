@@ -1,10 +1,10 @@
 // Pronounce the words of texts: known words as they are listed, others by the model. The same as pronounce.py.
 
 import { Decoder } from "./decode.js";
-import { UNKNOWN } from "./text.js";
+import { lowered, UNKNOWN } from "./text.js";
 
 const [MOST, BEAM, TAB, LINE] = [1000, 5, 9, 10]; // letters, hypotheses, bytes
-const lowered = (text) => text.replaceAll("İ", "i").toLowerCase();
+const replaced = (text, signs) => Array.from(text, (sign) => signs[sign] ?? sign);
 const CASES = { "": (text) => text, lower: lowered, upper: (text) => text.toUpperCase() };
 
 export class TextPronouncer {
@@ -55,10 +55,10 @@ export class TextPronouncer {
     return { ...spoken, source: "model", probability: this.probability(hypotheses) };
   }
 
-  // The variants of the dictionary: of the word as it is, with the apostrophe there, or in another case.
+  // The variants of the dictionary: of the word as it is, with the signs there, or in another case.
   listed(word) {
-    const { apostrophe, word_case } = this.rules;
-    const other = apostrophe ? word.replace(/['\u2019]/g, apostrophe) : word;
+    const { word_signs, word_case } = this.rules;
+    const other = replaced(word, word_signs).join("");
     for (const text of [word, other, ...[word, other].map((text) => CASES[word_case](text).normalize("NFC"))]) {
       const variants = this.lexicon.variants(text);
       if (variants.length) return variants;
@@ -68,7 +68,7 @@ export class TextPronouncer {
 
   // Tokens, letters and unknown letters of the case and form in which the fewest letters are unknown.
   read(word) {
-    const start = Array.from(word).slice(0, MOST + 1);
+    const start = replaced(word, this.rules.letter_signs).slice(0, MOST + 1);
     const inCase = CASES[this.rules.letter_case];
     const texts = [inCase(start.join("")), start.map(inCase).join("")]; // a small sigma depends on its place
     const read = texts.flatMap((text) => ["NFC", "NFD"].map((form) => this.tokens(text.normalize(form))));

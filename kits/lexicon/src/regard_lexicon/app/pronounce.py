@@ -28,6 +28,9 @@ class TextPronouncer:
         self.rules = self.decoder.rules["pronouncer"]
         self.decoder.repetitions, self.decoder.copies = self.rules["repetitions"], False
         self.calibration = self.decoder.rules.get("calibration")
+        self.word_signs, self.letter_signs = (
+            str.maketrans(self.rules[f"{of}_signs"]) for of in ("word", "letter")
+        )
         self.cut, self.lexicon = re.compile(self.rules["word"]), WordList(Path(folder, "lexicon.txt"))
 
     def __call__(self, text: str) -> list[Answer]:
@@ -53,15 +56,14 @@ class TextPronouncer:
         return Answer(word, "", "skipped", None, unknown, ())
 
     def listed(self, word: str) -> list[tuple[str, float | None]]:
-        """Return the variants of the dictionary: of the word, with the apostrophe there, or in another case."""
-        mark, case = self.rules["apostrophe"], CASES[self.rules["word_case"]]
-        other = re.sub("['\u2019]", mark, word) if mark else word
+        """Return the variants of the dictionary: of the word, with the signs there, or in another case."""
+        other, case = word.translate(self.word_signs), CASES[self.rules["word_case"]]
         texts = [word, other, *(unicodedata.normalize("NFC", case(text)) for text in (word, other))]
         return next(filter(None, map(self.lexicon.variants, texts)), []) if len(word) <= MOST else []
 
     def read(self, word: str) -> tuple[list[str], list[str], tuple[str, ...]]:
         """Return tokens, letters and unknown letters of the case and form in which the fewest letters are unknown."""
-        start, case = word[: MOST + 1], CASES[self.rules["letter_case"]]
+        start, case = word[: MOST + 1].translate(self.letter_signs), CASES[self.rules["letter_case"]]
         texts = case(start), "".join(map(case, start))  # the small letter of a sigma depends on its place
         forms = [unicodedata.normalize(form, text) for text in texts for form in ("NFC", "NFD")]
         return min(map(self.tokens, forms), key=lambda read: len(read[2]))
