@@ -38,7 +38,10 @@ KIT = Path(__file__).parents[1]
 APP = KIT / "src" / "regard_lexicon" / "app"
 SMALL = ["--network", "embedding=24", "encoder=24", "decoder=32", "attention=24", "--steps", "250"]
 ODD = [
-    *("don’t DON'T don‘t don`t don´t rock ’n’ roll", "'tis o’clock 'quoted' dogs' x-ray -dash- well--known"),
+    *(
+        "don’t DON'T don‘t don`t don´t x\u2011ray x\u2010ray so\u00adft a\u2060b بـت rock ’n’ roll",
+        "'tis o’clock 'quoted' dogs' x-ray -dash- well--known",
+    ),
     *("ÉTÉ été e\u0301te\u0301 ﬁne ǅ ŒUVRE ß STRASSE", "ΟΔΟΣ ὈΔΥΣΣΕΎΣ σίγμας ΣΑΣ", "İSTANBUL ısı IŞIK iş"),
     *(
         "日本 東京へ 한국어 ไทย नमस्ते שלום سلام привет",
@@ -189,6 +192,51 @@ def test_a_port_of_the_guide_answers_the_test_words(app: Path, tmp_path: Path) -
         assert math.isclose(total, float(log), abs_tol=1e-3)
 
 
+def letters(words: Sequence[str], **options: Any) -> Pronouncer:
+    """A pronouncer whose model has seen these words, but learned nothing."""
+    model = Seq2Seq(source="characters", target="tokens", epochs=1, **options)
+    return Pronouncer(model.fit(words, ["X"] * len(words)))
+
+
+@pytest.mark.slow
+def test_a_port_of_the_guide_reads_words_as_regard_does(tmp_path: Path) -> None:
+    """Letters in one case or both, with one apostrophe, several or none, in either form of Unicode."""
+    every = dict.fromkeys(word for line in texts(len(ODD) + len(LINES) + 20) for word in words_of(line))
+    every["l' été"] = None  # a phrase
+    learned = [
+        ["don't", "été", "σίγμας", "ab"],
+        ["DON’T", "ΟΔΟΣ", "İŞ"],
+        ["d’Or", "l' eau", "e\u0301"],
+        ["м'ята", "iş-a", "بت"],
+    ]
+    options: list[dict[str, Any]] = [{}] * 4 + [
+        {"normalization": "NFD"},
+        {"lower": True},
+        {"normalization": "none"},
+    ]
+    learned += [["한국", "don`t", "e"], ["ΟΔΟΣ", "A"], ["e\u0301te", "ö"]]
+    given, right = list[Any](), list[Any]()
+    for words, chosen in zip(learned, options, strict=True):
+        pronouncer = letters(words, **chosen)
+        source = pronouncer.model.model.source
+        rules = {"source": source.rules(), "pronouncer": pronouncer.rules() | {"word": ""}}
+        for word in every:
+            reading = pronouncer._reading(word)
+            if pronouncer._may_guess(word, reading):
+                given.append([word, rules])
+                tokens = source.tokenizer.tokenize(reading.given)
+                right.append([word, [*source.tokenizer.encode(tokens), 2]])
+    folder = tmp_path / "port"
+    folder.mkdir()
+    (folder / "port.js").write_text(code_of_ports()[0], "utf-8")
+    answers = by_node(folder, tmp_path / "run", READ, given)
+    assert [[word, ids] for (word, _), ids in zip(given, answers, strict=True)] == right
+
+
+READ = """
+import { ids } from "./port.js";
+const answer = (line) => ids(...JSON.parse(line));
+"""
 PORT = """
 import { readFile } from "node:fs/promises";
 import * as ort from "./ort.node.min.mjs";
@@ -219,7 +267,7 @@ for await (const line of createInterface({ input: process.stdin })) console.log(
 """
 
 
-def by_node(app: Path, folder: Path, program: str, lines: Sequence[str]) -> list[Any]:
+def by_node(app: Path, folder: Path, program: str, lines: Sequence[Any]) -> list[Any]:
     """What the files answer in Node, a JSON value a line."""
     if shutil.which("node") is None:
         pytest.skip("no node on the path, which runs JavaScript")
@@ -355,6 +403,17 @@ def test_each_word_of_a_dictionary_is_found_and_no_other(count: int, tmp_path: P
         assert found.variants(word) == [(" ".join(variant.phones), variant.probability)]
     others = {word + letter for word in [*words, ""] for letter in ["a", "\x00", "\uffff"]} - words
     assert [word for word in others if found.variants(word)] == []
+
+
+@pytest.mark.slow
+def test_fewer_words_for_tests_than_asked_for_are_reported(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["export", str(run / "run"), "--onnx", str(tmp_path / "app"), "--test-words", "5000"]
+    assert main(command) == 0
+    count = len((tmp_path / "app" / "test-words.tsv").read_text("utf-8").splitlines()) - 1
+    told = f"test-words.tsv has {count} words: the model has no more that are held out"
+    assert told in capsys.readouterr().err.splitlines()
 
 
 @pytest.mark.slow

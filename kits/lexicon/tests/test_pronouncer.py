@@ -132,17 +132,54 @@ def test_a_word_is_looked_up_in_another_case(pronounce: Pronouncer, model_path: 
     assert capitals("Bad").phones == capitals("bad").phones == ("X",)
 
 
-@pytest.mark.parametrize("listed", ["'", "\u2019"])
+APOSTROPHES = "'’‘‛`´′＇ʼʻ"
+
+
+@pytest.mark.parametrize("listed", APOSTROPHES)
 def test_an_apostrophe_is_that_of_the_dictionary_and_of_the_model(listed: str) -> None:
-    other = {"'": "\u2019", "\u2019": "'"}[listed]
-    model = Seq2Seq(epochs=1, source="characters", target="tokens").fit([f"a{listed}b", "ba"], ["A B", "B A"])
-    lexicon = Lexicon([(f"b{listed}a", ["X"])])
-    pronouncer = Pronouncer(model, lexicon)
-    assert pronouncer(f"b{other}a").phones == pronouncer(f"B{other}A").phones == ("X",)
-    assert pronouncer(f"a{other}b").unknown == ()
-    assert pronouncer(f"a{other}b").phones == pronouncer(f"a{listed}b").phones
-    both = Pronouncer(model, Lexicon([(f"b{listed}a", ["X"]), (f"c{other}", ["Y"])]))
-    assert both(f"b{other}a").source == "model"  # they are two letters of this dictionary
+    model = read_by([f"a{listed}b", "ba"]).model
+    pronouncer = Pronouncer(model, Lexicon([(f"b{listed}a", ["X"])]))
+    spelled = [f"a{other}b" for other in APOSTROPHES]
+    assert words_of(f"({', '.join(spelled)})") == spelled
+    assert {(best.phones, best.unknown) for (best,) in pronouncer.pronounce(spelled)} == {
+        (pronouncer(f"a{listed}b").phones, ())
+    }
+    for other in APOSTROPHES:
+        assert pronouncer(f"b{other}a").phones == pronouncer(f"B{other}A").phones == ("X",)
+    for other in APOSTROPHES.replace(listed, ""):  # they are two letters of this dictionary
+        both = Pronouncer(model, Lexicon([(f"b{listed}a", ["X"]), (f"c{other}", ["Y"])]))
+        assert both(f"b{other}a").source == "model"
+
+
+def test_of_several_apostrophes_the_usual_stands_for_those_that_are_in_no_word() -> None:
+    model = read_by(["ab", "ba"]).model
+    words = {"d’a": "X", "d’b": "Y", "d`a": "Z"}
+    pronouncer = Pronouncer(model, Lexicon((word, [phone]) for word, phone in words.items()))
+    assert [pronouncer(word).phones for word in ("d'a", "d´b", "d`a")] == [("X",), ("Y",), ("Z",)]
+    assert pronouncer("d`b").unknown == ("d", "`")  # and this model has none
+
+
+@pytest.mark.parametrize("hyphen", "-\u2010\u2011")
+def test_a_hyphen_is_that_of_the_dictionary_and_of_the_model(hyphen: str) -> None:
+    pronouncer = Pronouncer(read_by([f"a{hyphen}b", "ba"]).model, Lexicon([(f"b{hyphen}a", ["X"])]))
+    for other in "-\u2010\u2011":
+        assert words_of(f"-{other}a{other}b{other} a–b") == [f"a{other}b", "a", "b"]
+        assert pronouncer(f"b{other}a").phones == ("X",)
+        assert pronouncer(f"a{other}b").unknown == ()
+
+
+@pytest.mark.parametrize("silent", "\u00ad\u200c\u200d\u2060\u0640")
+def test_silent_signs_are_left_out_where_no_word_has_them(silent: str) -> None:
+    pronouncer = Pronouncer(read_by(["ab", "ba"]).model, Lexicon([("bb", ["X"])]))
+    assert words_of(f"a{silent}b") == [f"a{silent}b"]
+    assert pronouncer(f"b{silent}b").phones == ("X",)
+    assert pronouncer(f"a{silent}b").unknown == ()
+    assert pronouncer(f"a{silent}b").phones == pronouncer("ab").phones
+    learned = Pronouncer(
+        read_by([f"a{silent}b", "ba"]).model, Lexicon([(f"b{silent}b", ["X"]), ("bb", ["Y"])])
+    )
+    assert learned(f"b{silent}b").phones == ("X",)
+    assert learned._reading(f"a{silent}b").given == f"a{silent}b"
 
 
 @pytest.mark.slow
@@ -205,6 +242,7 @@ def test_a_text_is_cut_into_words() -> None:
     text = "Al·lots, l'été d’or: x-ray -dash-, ·a· ג׳ירפה hy‧phen 3.14 e.g. 日本"
     words = "Al·lots l'été d’or x-ray dash a ג׳ירפה hy‧phen 3 14 e g 日本"
     assert words_of(text) == words.split()
+    assert words_of("‘a’ 'b´ don‘t d´or l`eau ‘’ '") == ["a", "b", "don‘t", "d´or", "l`eau"]
 
 
 @pytest.mark.parametrize(("word", "phone"), [("ab", "AA"), ("one", "HH"), ("two", "AH0")])
@@ -406,6 +444,33 @@ def test_a_dictionary_of_words_is_written_and_the_others_are_listed(model_path: 
         "cab\tK AA B\tB is no symbol of the voice",
         "bad\tZ\tZ is no symbol of the voice",
     ]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("folder")
+def test_lines_of_several_words_are_reported(model_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("words.txt").write_text("cab bad!\nbad cab\nbad\n", "utf-8")
+    command = ["pronounce", str(model_path), "words.txt"]
+    told = "a line is read as one word, and 2 have blanks, which the model has never seen"
+    for options in ([], ["--unknown", "skip"], ["--format", "tsv", "--out", "all.tsv"]):
+        assert main([*command, *options]) == 0
+        assert told in capsys.readouterr().err.splitlines()
+    assert main([*command, "--unknown", "skip", "--format", "tsv", "--out", "all.tsv"]) == 0
+    assert "cab bad!\t\tthe model has never seen ' ', '!'\n" in Path("all.tsv.left-out.tsv").read_text(
+        "utf-8"
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("folder")
+def test_guesses_in_a_dictionary_are_reported(model_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["pronounce", str(model_path), "words.txt", "--format", "tsv", "--out", "all.tsv"]
+    assert main(command) == 0
+    told = "1 of them guessed, such as kab: the model has never seen k; --unknown skip leaves such words out"
+    assert told in capsys.readouterr().err.splitlines()
+    assert "\nkab\t" in Path("all.tsv").read_text("utf-8")
+    assert main([*command, "--unknown", "skip"]) == 0
+    assert "guessed" not in capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -17,6 +17,7 @@ from regard.commands.tasks.app import App
 from regard.seq2seq.corpus.spelling import families
 from regard.seq2seq.export.folder import Draft, copied
 from regard.seq2seq.model import Seq2Seq
+from regard.show.terminal.text import note
 from regard_lexicon import Lexicon, Variant
 from regard_lexicon.commands.dictionary import as_trained
 from regard_lexicon.lexicon import known
@@ -82,7 +83,10 @@ class PronouncerApp(App):
         for name in ("pronounce.py", *(("pronounce.js", "page.js") if page else ())):
             draft.add(name, resources.files("regard_lexicon").joinpath("app", name).read_bytes())
         if self.count:
-            draft.add(_TEST_WORDS, plain_lines(_tested(draft, self.count)))
+            rows = [*_tested(draft, self.count)]
+            draft.add(_TEST_WORDS, plain_lines([_COLUMNS.replace(" ", "\t"), *rows]))
+            if len(rows) < self.count:
+                note(f"{_TEST_WORDS} has {len(rows):,} words: the model has no more that are held out")
 
 
 def _joined(model: Seq2Seq, paths: Sequence[Path]) -> Lexicon:
@@ -115,7 +119,6 @@ def _tested(draft: Draft, count: int) -> Iterator[str]:
     given = [example.name for example in draft.examples[: count - count // 10]]
     with copied("pronounce", draft.folder) as module:
         pronounce = module.TextPronouncer(draft.folder)
-        yield _COLUMNS.replace(" ", "\t")
         for word in [*given, *map(str.upper, given[: count // 10])]:
             yield "\t".join([word, *_answers(pronounce, word)])
 

@@ -84,7 +84,7 @@ def add_input(parser: argparse.ArgumentParser) -> None:
 def add_reading(parser: Any) -> None:
     """Describe the options of how entries are read, of a dictionary in any format."""
     parser.add_argument(
-        "--skip-bad", action="store_true", help="leave out entries that cannot be read, and list them"
+        "--skip-bad", action="store_true", help="leave out entries that cannot be read, and show the first"
     )
     parser.add_argument(
         "--phones",

@@ -18,7 +18,7 @@ from regard.commands.probabilities import Threshold, add_probabilities, check_ca
 from regard.commands.read_lines import Failed, Failures, read_blocks
 from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.storage.model_file import model_file
-from regard.show.terminal.text import clean
+from regard.show.terminal.text import clean, note
 from regard_lexicon import LeftOut, Lexicon, Pronunciation, Variant
 from regard_lexicon.commands.lexicon import (
     add_output,
@@ -133,11 +133,12 @@ def run(args: argparse.Namespace) -> int:
                 "\n".join(_line(pronunciation, probability=args.probabilities) for pronunciation in several)
             )
     else:
-        pronounced, missing = _as_lexicon(answers)
+        pronounced, missing, guesses = _as_lexicon(answers)
         result = prepared(pronounced, args)
         result.left_out = (*missing, *result.left_out)
         result.lost = (*dict.fromkeys([*(entry.word for entry in missing), *result.lost]),)
         saved(result, args.out)
+        _note_guesses(guesses)
     threshold.report()
     return failures.status()
 
@@ -155,6 +156,7 @@ def _answers(
     pronouncer: Pronouncer, path: Path | None, n_best: int, failures: Failures, *, fails: bool
 ) -> Iterator[Sequence[Pronunciation] | Failed]:
     """Yield the pronunciations of the word of each line that is not blank, or the error of one that cannot be read."""
+    phrases = 0
     for block in read_blocks(path or "-"):
         words = [failures.read(record, lambda record: record.cells[0].strip()) for record in block]
         found = iter(
@@ -165,9 +167,12 @@ def _answers(
                 yield word
             elif word:
                 answers = next(found)
+                phrases += " " in answers[0].unknown
                 failures.attempt(partial(_check_answer, answers[0], fails), failures.location(record))
                 yield answers
         sys.stdout.flush()  # a program at the other end of a pipe may wait
+    if phrases:
+        note(f"a line is read as one word, and {phrases:,} have blanks, which the model has never seen")
 
 
 def _check_answer(found: Pronunciation, fails: bool) -> None:
@@ -200,14 +205,18 @@ def _line(found: Pronunciation, *, probability: bool) -> str:
     return "\t".join(columns)
 
 
-def _as_lexicon(answers: Iterable[Sequence[Pronunciation] | Failed]) -> tuple[Lexicon, list[LeftOut]]:
-    """Return pronunciations as a dictionary, and the words without any, and lines that cannot be read."""
+def _as_lexicon(
+    answers: Iterable[Sequence[Pronunciation] | Failed],
+) -> tuple[Lexicon, list[LeftOut], list[Pronunciation]]:
+    """Return pronunciations as a dictionary, words without any and lines that cannot be read, and guesses."""
     entries: list[tuple[str, Variant]] = []
     missing: list[LeftOut] = []
+    guesses: list[Pronunciation] = []
     for found in answers:
         if isinstance(found, Failed):
             missing.append(LeftOut("", (), clean(found.error)))
             continue
+        guesses += found[:1] if _source(found[0]) == "guess" else []
         for answer in found:
             probability = answer.probability if answer.source == "dictionary" else answer.confidence
             try:
@@ -215,14 +224,23 @@ def _as_lexicon(answers: Iterable[Sequence[Pronunciation] | Failed]) -> tuple[Le
             except InvalidEntry as error:
                 reason = str(error) if answer.phones or len(answer.word) > MOST_LETTERS else _why(answer)
                 missing.append(LeftOut(clean(answer.word), answer.phones, reason))
-    return Lexicon.of_checked(entries), missing
+    return Lexicon.of_checked(entries), missing, guesses
+
+
+def _note_guesses(guesses: Sequence[Pronunciation]) -> None:
+    """Report how many words of a dictionary, which has no mark for them, are guesses."""
+    if guesses:
+        note(
+            f"{len(guesses):,} of them guessed, such as {clean(guesses[0].word)}: {_why(guesses[0])};"
+            " --unknown skip leaves such words out"
+        )
 
 
 def _why(found: Pronunciation) -> str:
     """Return why a word has no phones."""
-    unknown = ", ".join(map(clean, found.unknown))
-    if unknown:
-        return f"the model has never seen {unknown}"
+    if found.unknown:
+        letters = (clean(sign) if sign.isalnum() else clean(repr(sign)) for sign in found.unknown)
+        return f"the model has never seen {', '.join(letters)}"
     return (
         "the model has no answer" if found.probability is None else "its probability is below the threshold"
     )
