@@ -81,6 +81,18 @@ def test_the_command_takes_a_name_unless_a_file_has_it(
     assert read_phone_map("arpabet-misaki") == {("AH0",): ("x",)}
 
 
+def test_a_map_of_other_phones_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("words.tsv").write_text("abend\ta b n t\nbad\tb aː t\n", "utf-8")
+    Path("vowels.tsv").write_text("aː\tA\n", "utf-8")
+    for name, told in {"arpabet-ipa": True, "vowels.tsv": False}.items():
+        assert main(["lexicon", "words.tsv", "--format", "tsv", "--phone-map", name, "--out", "out.tsv"]) == 0
+        notes = capsys.readouterr().err.splitlines()
+        assert ("arpabet-ipa replaces no phone: all stay as they are" in notes) == told
+
+
 def test_a_map_that_leaves_nearly_all_words_out_is_an_error() -> None:
     words = [chr(97 + i) for i in range(20)]
     lexicon = Lexicon((word, ["æ" if word == "a" else "AE1"]) for word in words)

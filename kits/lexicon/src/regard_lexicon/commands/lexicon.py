@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,8 @@ from regard_lexicon.arpabet import MAPS
 from regard_lexicon.ipa import PHONES, Phones
 from regard_lexicon.lines import COMMENTS, NOTE
 from regard_lexicon.preparing import saved_files
-from regard_lexicon.stress import STRESS
+from regard_lexicon.stress import STRESS, Stress, stressed
+from regard_lexicon.symbols import PhoneMap, Replacements
 
 __all__ = [
     "add_input",
@@ -216,13 +217,24 @@ def _describe(lexicon: Lexicon) -> None:
 
 def prepared(lexicon: Lexicon, args: argparse.Namespace, format: str | None = None) -> Prepared:
     """Convert a dictionary as the options of `add_output` say, or those of `add_phones` and a format."""
-    return prepare(
+    stress: Stress = args.stress or "keep"
+    phone_map = read_phone_map(args.phone_map) if args.phone_map else None
+    result = prepare(
         lexicon,
         format or args.format,
-        stress=args.stress or "keep",
-        phone_map=read_phone_map(args.phone_map) if args.phone_map else None,
+        stress=stress,
+        phone_map=phone_map,
         symbols=read_symbols(args.symbols) if args.symbols else None,
     )
+    if phone_map and not _replaces(phone_map, (stressed(v.phones, stress) for _, v in lexicon.entries())):
+        note(f"{args.phone_map} replaces no phone: all stay as they are")
+    return result
+
+
+def _replaces(phone_map: PhoneMap, every: Iterable[Sequence[str]]) -> bool:
+    """Return whether a phone map changes any pronunciation."""
+    replace = Replacements(phone_map)
+    return any(replace(phones) != tuple(phones) for phones in every)
 
 
 def note_left_out(result: Prepared, where: object) -> None:
