@@ -109,7 +109,7 @@ def test_a_beginning_is_typed_and_the_model_goes_on(model: Any, accessible: Any)
         shares = np.exp(logits / temperature) / np.exp(logits / temperature).sum()
         best = -np.sort(-shares)[:5]
         np.testing.assert_allclose(shown_shares(model, ".letters-parts")[:5], 100 * best, atol=0.051)
-    model.get_by_role("radio", name="2.3").click()
+    model.get_by_role("radio", name="L2 H3").click()
     tints = model.locator(".letter").evaluate_all("all => all.map((cell) => cell.ariaLabel)")
     seen = [
         float(text.split(": ")[1].removesuffix("\u00a0%")) if "\u2248" not in text else 0 for text in tints
