@@ -14,7 +14,7 @@ from page_words import english_words, words
 import regard
 from regard.cli import main
 from regard.show.page import page
-from regard.show.page.chapters import CHAPTERS, story
+from regard.show.page.chapters import ALONE, CHAPTERS, story
 from regard.show.page.examples import WORDS as FOUR
 from regard.show.page.examples import drawn as drawn_words
 from regard.show.page.mechanism import of_decoder
@@ -49,7 +49,7 @@ def lengths(ax: Any) -> list[float]:
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-@pytest.mark.parametrize("name", [chapter.name for chapter in CHAPTERS])
+@pytest.mark.parametrize("name", [chapter.name for chapter in (*CHAPTERS, *ALONE)])
 def test_each_picture_of_a_chapter_is_written_as_svg_with_text(
     name: str, language: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -82,6 +82,14 @@ def test_each_picture_of_a_chapter_is_written_as_svg_with_text(
         "real": [
             {"fichier", known["translation"]["looks"], known["translation"]["predicts"]},
             {"Open", "selected"},
+        ],
+        "language-model": [
+            {
+                "Click the",
+                "\u2423 10",
+                f"{known['letters']['head']} {known['letters']['place'].format(layer=2, i=3)}",
+                known["letters"]["comes"],
+            }
         ],
     }[name]
     for path, those in zip(paths, expected, strict=True):
@@ -190,7 +198,17 @@ def test_words_alone_are_drawn_too() -> None:
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        (["--section", "language-model"], "computes in the page, so it has no picture"),
+        (
+            ["--section", "language-model", "--text", "\u00df\u00df"],
+            "a letter that the language model knows. Got 'ßß' instead; hint",
+        ),
+        (["--section", "heads", "--text", "a"], "--text and --section exclude each other"),
+        (["--section", "language-model", "--text", "a", "m.safetensors"], "FILES and --section exclude"),
+        (["--section", "language-model", "--text", "a", "--token", "2"], "--token and --section exclude"),
+        (
+            ["--section", "language-model", "--text", "a", "--importance"],
+            "--importance and --section exclude",
+        ),
         (["--section", "why", "--section", "heads"], "give one --section, and no --slides"),
         (["--section", "why", "--slides"], "give one --section, and no --slides"),
         (["--section", "why", "--query", "1"], "--query and --section exclude each other"),
@@ -206,7 +224,7 @@ def test_what_has_no_picture_is_refused(
 
 
 def test_every_part_of_the_story_has_a_picture() -> None:
-    views = {part.view for chapter in CHAPTERS for part in parts(chapter.name)}
+    views = {part.view for chapter in (*CHAPTERS, *ALONE) for part in parts(chapter.name)}
     assert views <= set(PICTURES)
 
 

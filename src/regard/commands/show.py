@@ -41,6 +41,7 @@ _ATTENTION = (
 )
 _LABELS = ("--labels", "--query-labels", "--key-labels")
 _STORY = ("--section", "--slides")
+_WITH_TEXT = "language-model"  # the section that goes on with --text
 _NEEDS = (
     ("--token", "--text", "the sentence whose translation has the token"),
     ("--layer", "--token", ""),
@@ -57,7 +58,7 @@ examples:
   regard show --words vectors.csv --query 3 --out lanes.svg  how the keys share the attention of query 3
   regard show runs/mine --text "two cats" --out page.html    the alignments and heads of a model of regard train
   regard show runs/mine --text "two cats" --token 2 --out page.html   how its decoder attends when it writes token 2
-  regard show --section language-model --out page.html       a small language model that goes on with your text
+  regard show --section language-model --text "To in" --out page.html  a small language model goes on with this text
   regard show --section heads --language fr --out heads.svg  the picture of a chapter, here in French
 """
 
@@ -107,7 +108,8 @@ def _add_model(group: argparse._ArgumentGroup) -> None:
         "--text",
         type=argument_types.non_empty,
         metavar="SENTENCE",
-        help="translate a sentence with the model FILE, from regard train, and show its alignments and heads",
+        help="translate a sentence with the model FILE, from regard train, and show its alignments and heads; with"
+        " --section language-model: the text that it goes on with",
     )
     group.add_argument(
         "--token",
@@ -149,8 +151,7 @@ def run(args: argparse.Namespace) -> int:
     if args.out is None:
         _check.fail("give --out FILE.html, the page to write")
     check_needs(args, _NEEDS)
-    inputs = ("FILES", "--text", "--weights", "--query", *_INPUT, *_ATTENTION, *_LABELS)
-    if (option := first_given(args, _STORY)) and (other := first_given(args, inputs)):
+    if (option := first_given(args, _STORY)) and (other := first_given(args, _excluded(args))):
         _check.exclude(other, option)
     if args.importance and args.token is not None:
         _check.exclude("--importance", "--token")
@@ -165,16 +166,23 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+def _excluded(args: argparse.Namespace) -> tuple[str, ...]:
+    """Return the options that the page without an input doesn't take."""
+    text = () if args.section == [_WITH_TEXT] else ("--text",)
+    others = ("--weights", "--query", "--token", "--importance", *_INPUT, *_ATTENTION, *_LABELS)
+    return "FILES", *text, *others
+
+
 def _page(args: argparse.Namespace) -> HtmlPage:
     """Return the page of a model's translations, of weights, of the input, or without any of these the examples."""
-    if args.text is not None:
+    if args.text is not None and not args.section:
         return _text(args)
     if (weights := _weights(args)) is not None:
         queries, keys = labels_of(args, (None, None))
         names: dict[str, Any] = {"query_labels": queries, "key_labels": keys}
         return page(weights, **names, title=args.title, language=args.language)
     if not args.files and first_given(args, (*_INPUT, *_ATTENTION, *_LABELS)) is None:
-        shown = story(args.section, args.language)
+        shown = story(args.section, args.language, args.text)
         return HtmlPage(shown, title=args.title, language=args.language, slides=args.slides)
     return _input(given(args), args.title, args.language)
 
@@ -251,7 +259,7 @@ def _draw_chapter(args: argparse.Namespace) -> int:
 
     if args.slides or len(args.section or ()) != 1:
         _check.fail("a picture is that of one chapter: give one --section, and no --slides")
-    ((first, *drawers),) = (section.parts for section in story(args.section, args.language))
+    ((first, *drawers),) = (section.parts for section in story(args.section, args.language, args.text))
     for number, part in enumerate((first, *drawers), 1):
         path = args.out if number == 1 else args.out.with_stem(f"{args.out.stem}-{number}")
         save(path, drawn(part, texts(args.language)))

@@ -165,8 +165,12 @@ def are_shares(weights: Array, normalize: NormalizeLike = "softmax") -> bool:
 
 def weight_text(shares: bool, texts: Mapping[str, Any] = TEXTS) -> Callable[[float], str]:
     """Return how weights are written: shares of 1 in per cent, others as numbers."""
-    plain: Callable[[float], str] = (lambda share: f"{100 * share:.1f} %") if shares else "{:.3f}".format
+    plain = _percent if shares else "{:.3f}".format
     return lambda weight: localized(plain(weight), texts)
+
+
+def _percent(share: float) -> str:
+    return "≈0 %" if 0 < share < 0.0005 else f"{100 * share:.1f} %"
 
 
 def normalize_name(normalize: NormalizeLike) -> str:

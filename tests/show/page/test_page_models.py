@@ -6,6 +6,7 @@ import base64
 import json
 import re
 from dataclasses import replace
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -13,47 +14,17 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from regard import attend, nn, position
 from regard.cli import main
-from regard.mask import causal
 from regard.seq2seq import Seq2Seq
 from regard.show import HtmlPage
 from regard.show.page.chapters import story
+from regard.show.page.language_model import parameters, predicted
 from regard.show.page.mechanism import of_decoder
 from regard.show.page.models import letters, translation
 from regard.show.page.parts import asset
 from regard.show.steps import texts
 
 Array = NDArray[Any]
-
-
-def parameters(data: dict[str, Any]) -> dict[str, Array]:
-    """The arrays of the language model in double precision."""
-    numbers = np.frombuffer(base64.b64decode(data["weights"]["base64"]), np.int8).astype(float)
-    sizes = [int(np.prod(shape)) for _, shape, _ in data["arrays"]]
-    assert numbers.size == sum(sizes)
-    parts = np.split(numbers, np.cumsum(sizes)[:-1])
-    return {
-        name: part.reshape(shape) * scale
-        for (name, shape, scale), part in zip(data["arrays"], parts, strict=True)
-    }
-
-
-def predicted(data: dict[str, Any], text: str) -> tuple[Array, Array]:
-    """The logits of the next letter, and the weights (layers, heads, n, n), with the layers of `regard.nn`."""
-    p, all_weights = parameters(data), []
-    x = p["table"][[data["letters"].index(letter) for letter in text]]
-    for i in range(data["layers"]):
-        y = nn.rms_norm(x, p[f"{i} attention gain"])[0]
-        q, k, v = (
-            nn.split_heads(y @ p[f"{i} {name}"], data["heads"])[0] for name in ("query", "key", "value")
-        )
-        attention = attend(position.rotary(q), position.rotary(k), v, mask=causal())
-        all_weights.append(attention.weights)
-        x = x + nn.merge_heads(attention.context)[0] @ p[f"{i} output"]
-        y = nn.rms_norm(x, p[f"{i} hidden gain"])[0]
-        x = x + nn.perceptron(y, *(p[f"{i} {name}"] for name in ("up", "up bias", "down", "down bias")))[0]
-    return nn.rms_norm(x, p["gain"])[0][-1] @ p["table"].T, np.array(all_weights)
 
 
 @pytest.fixture
@@ -69,16 +40,51 @@ COMPUTED = """text => {
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "text", ["C", "Click the ", "To insert a table, choose Insert - Table and then set " * 3]
+    ("text", "read"),
+    [
+        ("C", "C"),
+        ("Click the ", "Click the "),
+        ("Op\u00e9en \U0001f600Z\tfile", "Open file"),
+        ("To insert a table,\n" * 6, ("To insert a table,\n" * 6)[-96:]),
+        ("x" * 40 + "\u00df" * 9 + "y" * 90, "x" * 6 + "y" * 90),
+    ],
 )
-def test_the_language_model_of_the_page_computes_what_numpy_does(model: Any, text: str) -> None:
-    data = letters().data
-    answer = model.evaluate(COMPUTED, text)
-    kept = text[-data["length"] :]
-    logits, weights = predicted(data, kept)
-    assert "".join(answer["read"]) == kept
-    np.testing.assert_allclose(answer["logits"], logits, atol=1e-9)
-    np.testing.assert_allclose(answer["weights"], weights, atol=1e-12)
+def test_the_language_model_of_the_page_computes_what_numpy_does(model: Any, text: str, read: str) -> None:
+    answer, expected = model.evaluate(COMPUTED, text), predicted(letters().data, text)
+    assert "".join(answer["read"]) == expected.read == read
+    np.testing.assert_allclose(answer["logits"], expected.logits, atol=1e-9)
+    np.testing.assert_allclose(answer["weights"], expected.weights, atol=1e-12)
+
+
+def written(picture: Path) -> list[str]:
+    """The texts of a picture but its title, which may take several lines."""
+    shown = re.findall(r"<text[^>]*>([^<]+)</text>", picture.read_text("utf-8"))
+    return [unescape(text).replace("\u00a0", " ") for text in shown]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("language", "more"), [("en", []), ("fr", []), ("de", ["--text", "\u00d6ffne <a & b>, then cl"])]
+)
+def test_the_picture_of_the_command_line_is_the_one_that_the_page_exports(
+    opened: Any, tmp_path: Path, language: str, more: list[str]
+) -> None:
+    command = ["show", "--section", "language-model", "--language", language, *more, "--out"]
+    path = tmp_path / "command.svg"
+    assert main([*command, str(path)]) == 0
+    tab = opened(HtmlPage(story(["language-model"], language, *more[1:]), language=language))
+    tab.locator("button.export:visible").first.click()
+    with tab.expect_download() as download:
+        tab.get_by_role("menuitem", name="SVG").click()
+    title, *exported = written(download.value.path())
+    shown = written(path)
+    assert title == "".join((more or [texts("en")["letters"]["beginning"]])[-1:])
+    assert sorted(text for text in shown if text in exported) == sorted(exported)
+    left_out = ["\u00d6", "<", "&", ">"] if more else []
+    assert [text for text in shown if text not in exported] == [
+        "ffne a b, then cl" if more else title.strip(),
+        *([texts(language)["letters"]["unknown"].replace("{letters}", " ".join(left_out))] if more else []),
+    ]
 
 
 def test_the_model_is_small_and_says_where_its_text_is_from() -> None:
@@ -103,7 +109,7 @@ def test_a_beginning_is_typed_and_the_model_goes_on(model: Any, accessible: Any)
     field.fill("Opéen the ")
     assert "left out: é" in model.locator("body").inner_text()
     assert "".join(model.locator(".letter").all_inner_texts()) == "Open\u2423the\u2423"
-    logits, weights = predicted(data, "Open the ")
+    _, logits, weights = predicted(data, "Open the ")
     for temperature in (1.0, 2.0, 0.5):
         model.get_by_role("slider", name="Temperature").fill(str(temperature))
         shares = np.exp(logits / temperature) / np.exp(logits / temperature).sum()
@@ -269,7 +275,7 @@ def test_the_language_model_is_a_page_of_its_own_and_answers_the_question(
     tab = opened(HtmlPage(story(["language-model"])), width=1280, height=800)
     assert len(" ".join(tab.locator(".told > p").all_inner_texts()).split()) <= 120
     tab.get_by_role("button", name="A blank").click()
-    logits, _ = predicted(letters().data, texts("en")["letters"]["asked"])
+    logits = predicted(letters().data, texts("en")["letters"]["asked"]).logits
     shares = np.exp(logits / 0.5) / np.exp(logits / 0.5).sum()
     assert letters().data["letters"][shares.argmax()] == " "
     assert f"a blank {100 * shares.max():.0f} % at temperature 0.5" in tab.locator(".feedback").inner_text()

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__: list[str] = []
 
-_LANES, _BEST = 8, 5  # keys that are all drawn; of more the best, and the others together
+_LANES, BEST = 8, 5  # keys that are all drawn; of more the best, and the others together
 _SCORE, _BAR, _SHARE, _CONTEXT, _END = 3.2, (3.5, 6.0), 7.0, (7.6, 10.0), 10.0  # places across the picture
 _NUMBERS = 4  # of the context that are drawn
 BLUE, ORANGE = "#3553c9", "#c96a35"
@@ -80,7 +80,7 @@ def _shown(weights: NDArray[Any]) -> list[int]:
     """Return the keys that have a lane, in their order."""
     if len(weights) <= _LANES:
         return list(range(len(weights)))
-    return sorted(np.argsort(-weights, kind="stable")[:_BEST].tolist())
+    return sorted(np.argsort(-weights, kind="stable")[:BEST].tolist())
 
 
 def _powers(logits: NDArray[Any]) -> NDArray[Any]:

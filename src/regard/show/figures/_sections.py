@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from regard import _check
 from regard.context import Attention, attend
 from regard.position import rotary
 from regard.scores import additive
 from regard.show.figures._curves import Panel, by_length, curves
 from regard.show.figures._heatmap import heatmap, heatmaps
-from regard.show.figures._lanes import BLUE, ORANGE, lanes
+from regard.show.figures._lanes import BEST, BLUE, ORANGE, lanes
 from regard.show.figures._strips import strips
 from regard.show.figures.figure import (
     drawable,
@@ -23,12 +22,15 @@ from regard.show.figures.figure import (
     localize,
     new_figure,
     show_in_notebooks,
+    wrapped,
     write_literally,
 )
 from regard.show.page.descent import losses
 from regard.show.page.document import written
+from regard.show.page.language_model import predicted
 from regard.show.page.section import Section, unpacked
-from regard.show.steps import TEXTS, weight_text
+from regard.show.steps import TEXTS, filled, weight_text
+from regard.weights import softmax
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -47,9 +49,6 @@ _SQUEEZED, _CELLS = 8, 24  # words of a sentence, and numbers of its one vector
 
 def drawn(section: Section, texts: Texts = TEXTS) -> Axes | Figure:
     """Draw a section as its page shows it first; of learning and of heads, what the guess of their chapter is about."""
-    if section.view not in PICTURES:
-        rule = f"{section.title!r} computes in the page, so it has no picture."
-        _check.fail(rule, hint="give --out FILE.html; the page exports what it shows")
     figure = PICTURES[section.view](written(section.data, texts), texts)
     localize(figure, texts)
     return figure
@@ -170,8 +169,30 @@ def _decoder(data: Data, texts: Texts) -> Axes:
     looks = [(data["source"][j], weights[j]) for j in listed]
     title = f"{' '.join(data['source'])} → {' '.join(data['target'][:word])}"
     groups = [(shown["looks"], looks), (shown["predicts"], data["predicted"][word])]
-    others = shown["others"]
-    return _bars(title, [(head, _with_others(rows, others)) for head, rows in groups], texts)
+    return _bars([title], groups, texts, shown["others"])
+
+
+def _letters(data: Data, texts: Texts) -> Axes:
+    """What a head of the language model looks at from the last letter of a text, and which letters come next."""
+    shown, first = texts["letters"], data["first"]
+    read, logits, weights = predicted(data, first["text"])
+    layer, head = divmod(first["head"], data["heads"])
+    looks = [(f"{_visible(letter)} {t + 1}", weights[layer, head, -1, t]) for t, letter in enumerate(read)]
+    comes = zip(map(_visible, data["letters"]), softmax(logits / first["temperature"]), strict=True)
+    place = filled(shown["place"], {"layer": str(layer + 1), "i": str(head + 1)})
+    groups = [(f"{shown['head']} {place}", looks), (shown["comes"], comes)]
+    unknown = " ".join(dict.fromkeys(letter for letter in first["text"] if letter not in data["letters"]))
+    titles = [read, *([filled(shown["unknown"], {"letters": unknown})] if unknown else [])]
+    return _bars(titles, [(name, _best(rows)) for name, rows in groups], texts, shown["others"])
+
+
+def _visible(letter: str) -> str:
+    return {" ": "\N{OPEN BOX}", "\n": "\N{DOWNWARDS ARROW WITH CORNER LEFTWARDS}"}.get(letter, letter)
+
+
+def _best(rows: Iterable[tuple[str, float]]) -> Rows:
+    """Return the largest shares."""
+    return sorted(rows, key=lambda row: -row[1])[:BEST]
 
 
 def _alignment(data: Data, _: Texts) -> Axes:
@@ -191,13 +212,15 @@ def _with_others(rows: Rows, others: str) -> Rows:
 
 
 @house_style()
-def _bars(title: str, groups: list[tuple[str, Rows]], texts: Texts) -> Axes:
+def _bars(titles: list[str], groups: list[tuple[str, Rows]], texts: Texts, others: str) -> Axes:
     """Draw shares of 1 as bars, groups of rows beside each other."""
-    (heads, (title,), *names), fonts = drawable(
-        [[head for head, _ in groups], [title], *([name for name, _ in rows] for _, rows in groups)]
+    groups = [(head, _with_others(rows, others)) for head, rows in groups]
+    (heads, titles, *names), fonts = drawable(
+        [[head for head, _ in groups], titles, *([name for name, _ in rows] for _, rows in groups)]
     )
     most = max(len(rows) for _, rows in groups)
     ax = new_figure(4 * len(groups), 0.9 + 0.32 * most).add_subplot()
+    title = "\n".join(wrapped(line, 4 * len(groups), 10) for line in titles)
     ax.set(xlim=(0, 4 * len(groups)), ylim=(most - 0.3, -1.4))
     ax.set_axis_off()
     ax.set_title(title, loc="left", fontsize=10)
@@ -222,5 +245,6 @@ PICTURES: dict[str, Callable[[Data, Texts], Axes | Figure]] = {  # by the view o
     "multihead": _heads,
     "block": lambda _, texts: strips(texts),
     "translation": _decoder,
+    "letters": _letters,
     "alignment": _alignment,
 }

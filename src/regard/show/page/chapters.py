@@ -44,12 +44,17 @@ CHAPTERS = (
 ALONE = (Chapter("language-model", letters),)
 
 
-def story(names: Sequence[str] | None = None, language: str = "en") -> list[Section]:
+def story(
+    names: Sequence[str] | None = None, language: str = "en", beginning: str | None = None
+) -> list[Section]:
     """Return the chapters with these names, in their order, or the story: all but those that are pages of their own.
 
     The story ends with what a class needs: an exercise sheet and a quiz, which are shown when they are asked for.
+    `beginning` is the text that the language model goes on with.
     """
     known = texts(language)
+    if beginning is not None:
+        known = known | {"letters": known["letters"] | {"beginning": beginning}}
     if names is None:
         classroom = [Section(view, known[view]["title"], {"name": view}) for view in ("sheet", "quiz")]
         return [*(_section(chapter, known) for chapter in CHAPTERS), *classroom]

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import _check
+from regard.show.page.language_model import readable_letters
 from regard.show.page.mechanism import AnySteps
 from regard.show.page.parts import asset
 from regard.show.page.section import Section, as_text, labels, packed
@@ -17,6 +18,8 @@ from regard.show.steps import TEXTS, PageText
 __all__ = ["letters", "trained", "translation"]
 
 _FIRST = 2  # numbers of a vector that are read
+_HEAD = 6  # of the language model, seen first: it spreads its weight over the beginning of a word
+_TEMPERATURE = 0.5
 
 
 def translation(steps: AnySteps, *, row: int = 0, title: str = "") -> Section:
@@ -84,4 +87,9 @@ def trained(texts: dict[str, Any] = TEXTS) -> Section:
 
 def letters(texts: dict[str, Any] = TEXTS) -> Section:
     """Show a language model of letters, which computes in the page; `benchmarks/letters.py` has trained it."""
-    return Section("letters", texts["letters"]["title"], json.loads(asset("letters.json")))
+    data, beginning = json.loads(asset("letters.json")), texts["letters"]["beginning"]
+    if not readable_letters(data, beginning):
+        rule = f"a beginning must have a letter that the language model knows. Got {beginning!r:.60} instead."
+        _check.fail(rule, hint="it knows blanks and " + "".join(data["letters"].split()))
+    first = {"text": beginning, "temperature": _TEMPERATURE, "head": _HEAD}
+    return Section("letters", texts["letters"]["title"], {**data, "first": first})

@@ -2,7 +2,6 @@
 // and a text to begin, whose letters show what a head looks at and what comes next.
 
 const EPSILON = 1e-5; // of the root mean square
-const FIRST_HEAD = 6; // seen first: it spreads its weight over the beginning of a word
 const MORE = 40; // letters that are written at once
 const FASTEST = 40; // milliseconds for each of them, at least
 const LONGEST = 500; // letters of a text
@@ -97,7 +96,7 @@ const visibleLetter = (letter) => ({ " ": "\u2423", "\n": "\u21b5" })[letter] ??
 regard.view("letters", (root, data, { section }) => {
   const texts = TEXTS.letters;
   const model = regard.languageModel(data);
-  const freshText = () => ({ text: texts.beginning, temperature: 0.5, head: FIRST_HEAD, letter: null });
+  const freshText = () => ({ ...data.first, letter: null });
   const { integer, number, optional } = regard.CODES;
   const fields = {
     text: { write: word, read: unword },
@@ -170,7 +169,7 @@ regard.view("letters", (root, data, { section }) => {
   const exported = regard.exports(texts.comes, () => ({
     svg: () =>
       regard.barsPicture(view.state.text, [
-        [texts.head, looked()],
+        [`${texts.head} ${names[view.state.head][1]}`, looked()],
         [texts.comes, comes()],
       ]),
     table: () => ({ rows: [], columns: [], numbers: [[...regard.sharpened(answer.logits, view.state.temperature)]] }),
@@ -220,5 +219,5 @@ regard.view("letters", (root, data, { section }) => {
   };
   regard.onTheme(() => answer && fillLetters());
   fill();
-  return { look: () => change({ text: texts.asked, letter: null, temperature: 0.5 }) };
+  return { look: () => change({ text: texts.asked, letter: null, temperature: data.first.temperature }) };
 });
