@@ -221,10 +221,10 @@ def _stacked(chain: list[tuple[int, RecordedCall]]) -> list[tuple[str, RecordedC
     heads = calls[0].queries.shape[:-2]
     if len(calls) == 1 or int(np.prod(heads)) * queries * length > MOST_JOINED:
         return [(call.label, call) for call in calls]
-    weights, row = np.zeros((*heads, queries, length), np.float32), 0
+    weights, row = np.ma.array(np.zeros((*heads, queries, length), np.float32), mask=True), 0
     for first, call in chain:
         n, m = call.queries.shape[-2], call.keys.shape[-2]
-        weights[..., row : row + n, first : first + m] = call.weights
+        weights[..., row : row + n, first : first + m] = call.attention._masked_weights()
         row += n
     worst = max(calls, key=lambda call: call.error)
     return [(f"{calls[0].name}, {len(calls)} steps, {worst._proof}", weights)]

@@ -82,6 +82,12 @@ class Attention(Displayed):
             raise AttributeError(f"{name} was not kept: record(keep=...) kept {recorded or 'nothing'}")
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
+    def _masked_weights(self) -> Array:
+        """Return the weights: where logits are kept, a masked array without the pairs that are hidden."""
+        if "logits" not in vars(self):
+            return self.weights
+        return np.ma.array(self.weights, mask=np.isneginf(self.logits) & (self.weights == 0))
+
     def _page(self) -> Any:
         """Return the page for a notebook, or None if there are no weights."""
         shown = "weights" in vars(self) and self.weights.size > 0

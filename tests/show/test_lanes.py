@@ -56,6 +56,12 @@ def test_a_query_that_sees_nothing_has_lanes_without_bars() -> None:
     assert widths(ax) == [0] * 4
 
 
+def test_a_masked_key_is_told_from_a_weight_of_zero() -> None:
+    x = np.eye(2)
+    texts = lanes(regard.attend(x, x, x, mask=regard.mask.causal()), 0, "q", ["a", "b"]).texts
+    assert [text.get_text() for text in texts][2:6:3] == ["100.0 %", "0 (mask)"]
+
+
 def test_several_heads_are_refused() -> None:
     x = np.zeros((2, 3, 4))
     with pytest.raises(ValueError, match="lanes are those of one head"):

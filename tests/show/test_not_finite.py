@@ -114,7 +114,7 @@ def test_rows_of_infinities_are_faults_without_a_warning() -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_weights_of_a_large_page_are_rounded_from_every_type(dtype: Any) -> None:
-    """A weight of 1 is 65,535 of 65,535 although float16 ends before."""
+    """A weight of 1 is 65,534 of 65,534 although float16 ends before."""
     import base64
 
     weights = np.zeros((1025, 1024), dtype)
@@ -122,7 +122,7 @@ def test_weights_of_a_large_page_are_rounded_from_every_type(dtype: Any) -> None
     packed = group("large", weights)["weights"]
     assert packed["dtype"] == "uint16"
     numbers = np.frombuffer(base64.b64decode(packed["base64"]), "<u2").reshape(1025, 1024)
-    assert numbers[:3, :2].tolist() == [[65535, 0], [65535, 0], [0, 0]]
+    assert numbers[:3, :2].tolist() == [[65534, 0], [65534, 0], [0, 0]]
 
 
 def test_bfloat16_weights_are_drawn() -> None:

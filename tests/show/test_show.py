@@ -458,9 +458,10 @@ def test_masked_cells_are_dashes() -> None:
         ["the", "cat"],
         ["le", "90", "-"],
         ["chat", "25", "75"],
+        ["-:", "masked"],
     ]
     narrow = terminal.heatmap(np.ma.repeat(weights, 30, axis=1), color=False, width=70).split("\n")
-    assert narrow[-3] == "1 " + "█" * 30 + "-" * 30 + " " * 0
+    assert narrow[-4] == "1 " + "█" * 30 + "-" * 30 + " " * 0
     assert SHADED.search(terminal.heatmap(np.ma.masked_all((1, 1)), color=True, width=80)) is None
 
 
@@ -870,24 +871,48 @@ def test_vmax_is_the_darkest_and_larger_weights_are_marked() -> None:
             heatmap([[1.0]], vmax=wrong)
 
 
+def scale_label(axes: Any) -> str:
+    bar = root_figure(axes).axes[-1]
+    return str(bar.get_xlabel() + bar.get_ylabel())
+
+
 @pytest.mark.slow
 def test_masked_cells_are_missing_whatever_their_value() -> None:
     for below in (0.5, 7.0, -1.0, np.nan):
         weights = np.ma.array([[0.5, below], [0.25, 0.75]], mask=[[False, True], [False, False]])
         for axes in (heatmap(weights), heatmaps(weights[None]).axes[0], heatmaps([weights]).axes[0]):
-            cells, missing = axes.images
-            assert missing.get_array().mask.tolist() == [[True, False], [True, True]]
+            (cells,) = axes.images
+            assert cells.get_alpha().tolist() == [[1, 0], [1, 1]]
             assert cells.get_clim() == (0, 1)
+            assert "hatched: masked" in scale_label(axes)
         assert [text.get_text() for text in heatmap(weights).texts] == ["50", "25", "75"]
-    assert len(heatmap(np.ma.array([[0.5, 0.5]])).images) == 1
+    assert "hatched" not in scale_label(heatmap(np.ma.array([[0.5, 0.5]])))
+
+
+@pytest.mark.slow
+def test_a_masked_cell_is_hatched_and_a_weight_of_zero_is_not() -> None:
+    axes = heatmap(np.ma.array([[0.5, 0.0], [0.0, 1.0]], mask=[[False, True], [False, False]]))
+    figure = root_figure(axes)
+    figure.canvas.draw()
+    pixels = np.asarray(figure.canvas.buffer_rgba())[::-1, :, :3].astype(int)
+
+    def shades(row: int, column: int) -> np.ndarray:
+        (left, low), (right, high) = axes.transData.transform(
+            [(column - 0.4, row + 0.4), (column + 0.4, row - 0.4)]
+        )
+        return pixels[int(low) : int(high), int(left) : int(right)].reshape(-1, 3)
+
+    assert np.ptp(shades(0, 1)) > 60
+    assert np.ptp(shades(0, 1), axis=1).max() < 3  # grey
+    assert np.ptp(shades(1, 0), axis=0).max() == 0
 
 
 @pytest.mark.slow
 def test_signed_maps_are_centred_and_minus_infinity_is_missing() -> None:
     axes = heatmap([[2.0, -np.inf], [-4.0, 0.0], [np.nan, 1.5]], signed=True)
-    cells, missing = axes.images
+    (cells,) = axes.images
     assert cells.get_clim() == (-4, 4)
-    assert (~missing.get_array().mask).tolist() == [[False, True], [False, False], [False, False]]
+    assert cells.get_alpha().tolist() == [[1, 0], [1, 1], [1, 1]]
     assert [text.get_text() for text in axes.texts] == ["2.0", "\N{MINUS SIGN}4.0", "nan", "1.5"]
     middle, low, high = (cells.to_rgba(np.array([[x]]))[0, 0] for x in (0.0, -2.0, 2.0))
     assert np.ptp(middle[:3]) < 0.02  # grey

@@ -16,6 +16,7 @@ from regard.seq2seq.sources.text.vocabulary import END, JOIN, SPECIAL
 from regard.seq2seq.translator import Alternative, Translation
 from regard.show import figures, terminal
 from regard.show.figures.figure import require_matplotlib, warned
+from regard.show.page.heads import later_masked
 from regard.show.terminal.text import align, clean
 
 __all__ = [
@@ -126,7 +127,7 @@ def save_heads(heads: Heads, translation: Translation, folder: Path, name: str) 
         ("encoder", heads.encoder, source, source, "encoder: each source token attends to the source"),
         (
             "decoder",
-            heads.decoder,
+            later_masked(heads.decoder),
             heads.target_tokens,
             heads.previous_tokens,
             "decoder: each target token attends to those before it",

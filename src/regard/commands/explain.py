@@ -153,7 +153,7 @@ def run(args: argparse.Namespace) -> int:
         inputs=inputs.words,
     )
     if args.png is not None:
-        heads = chosen_heads(batch.weights, args.at or ())
+        heads = chosen_heads(batch._masked_weights(), args.at or ())
         with warned(args.png):
             save_weights(args.png, heads, names, at=args.at or (), title=args.title or "")
     if args.html is not None:

@@ -297,7 +297,7 @@ def _draw_weights(args: argparse.Namespace) -> int:
     weights = _weights(args)
     if weights is None:
         inputs = given(args)
-        weights, names = inputs.attend().weights, inputs.names()
+        weights, names = inputs.attend()._masked_weights(), inputs.names()
     else:
         own_labels = labels_of(args, (None, None))
         queries, keys = (

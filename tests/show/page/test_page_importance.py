@@ -198,7 +198,7 @@ def test_a_switch_shows_weights_erasure_and_their_difference_everywhere(opened: 
     picked(tab, "erasure")
     assert "log-probability" in tab.locator(".layers").inner_text()
     assert row_values(tab, 2) == ["\u22121.000", "2.000", "0", "\u2013"]
-    assert tab.locator(".colour-scale").inner_text().split() == ["\u22124.000", "4.000"]
+    assert tab.locator(".colour-scale").inner_text().split() == ["\u22124.000", "4.000", "not", "known"]
     tab.keyboard.press("Tab")
     tab.get_by_role("radio", name="erasure", exact=True).focus()
     tab.keyboard.press("ArrowRight")  # as in every group of choices

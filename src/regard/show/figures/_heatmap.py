@@ -36,7 +36,8 @@ __all__ = ["heatmap", "heatmaps"]
 _CELL = 0.36  # inches, while the picture stays shorter than _LONGEST
 _LONGEST = 10.0
 _LEGIBLE = 0.16  # of the shorter side, where there is room: a label of this height is legible
-_NAN, _MISSING = "#ffd42a", "#d0d0d0"  # no shade of the two colour maps
+_NAN = "#ffd42a"  # no shade of the two colour maps
+_HATCH, _LINES = "////", "#b8b8b8"  # of masked cells
 _DOTS = 2  # dots of an image: a thinner row could be lost when it is scaled
 _MOST_NUMBERS = 16  # more rows or columns than this are drawn without numbers in the cells
 _NUMBER = 0.2  # inches: a smaller cell has no room for a number
@@ -66,7 +67,8 @@ def heatmap(
     """Draw weights as a heat map: one row for each query, one column for each key, percents in the cells.
 
     A colour bar shows the scale. Cells that would be too small to be visible are drawn in blocks, each with its value
-    of largest magnitude, and the label of the scale gives the size of the blocks. Masked cells are grey, NaN is yellow.
+    of largest magnitude, and the label of the scale gives the size of the blocks. Masked cells are hatched, NaN is
+    yellow.
 
     Parameters
     ----------
@@ -146,7 +148,7 @@ def heatmaps(
     weights
         (h, n, m) or (layers, h, n, m), between 0 and 1, such as ``[attention.weights for attention in recorded]`` of
         `regard.record() as recorded`, ``attention.weights[sentence]`` of a batch. Masked cells of a masked array are
-        grey; NaN is yellow.
+        hatched; NaN is yellow.
     rows, columns
         n and m labels; numbers from 1 by default.
     names
@@ -217,6 +219,7 @@ class _Scale(NamedTuple):
     top: float
     signed: bool
     extend: str  # the ends beyond which there are values
+    masked: bool  # whether there are cells without a number
 
 
 def _checked_heads(weights: ArrayLike | Sequence[ArrayLike], signed: bool) -> Cells:
@@ -246,7 +249,8 @@ def _scale(cells: Cells, vmax: float | None) -> _Scale:
         _check.fail(f"vmax must be a positive number, {LARGEST} at most. Got {vmax} instead.")
     top = darkest(cells) if vmax is None else float(vmax)
     beyond = bool((cells.values > top).any()), bool((cells.values < -top).any())
-    return _Scale(top, cells.signed, ("neither", "max", "min", "both")[beyond[0] + 2 * beyond[1]])
+    extend = ("neither", "max", "min", "both")[beyond[0] + 2 * beyond[1]]
+    return _Scale(top, cells.signed, extend, bool(cells.missing.any()))
 
 
 def _figure(
@@ -312,7 +316,6 @@ def _pooled(cells: Cells, blocks: tuple[int, int]) -> Cells:
 def _draw_cells(ax: Axes, cells: Cells, scale: _Scale, cell: tuple[float, float]) -> AxesImage:
     """Draw numbers in cells of this height and width."""
     import matplotlib
-    from matplotlib.colors import ListedColormap
 
     n, m = cells.values.shape
     blocks = _blocks((n, m), cell)
@@ -327,9 +330,10 @@ def _draw_cells(ax: Axes, cells: Cells, scale: _Scale, cell: tuple[float, float]
     }
     colors = matplotlib.colormaps["RdBu" if scale.signed else "Blues"].with_extremes(bad=_NAN)
     low = -scale.top if scale.signed else 0.0
+    if missing.any():  # transparent, above hatched axes
+        ax.patch.set(facecolor="white", hatch=_HATCH, edgecolor=_LINES, linewidth=0)
+        where["alpha"] = (~missing).astype(np.float64)
     image = ax.imshow(values.astype(np.float64), cmap=colors, vmin=low, vmax=scale.top, **where)
-    if missing.any():
-        ax.imshow(np.ma.masked_equal(missing, 0), cmap=ListedColormap([_MISSING]), **where)
     ax.set(xlim=(-0.5, m - 0.5), ylim=(n - 0.5, -0.5))
     _plain_axes(ax)
     return image
@@ -367,7 +371,7 @@ def _add_scale(
     label = "" if scale.signed else "weight"
     if blocks != (1, 1):
         label = f"largest {'magnitude' if scale.signed else 'weight'} of {blocks[0]} × {blocks[1]}"
-    bar.set_label(label, color=color, fontsize=8)
+    bar.set_label("; ".join(filter(None, [label, "hatched: masked" * scale.masked])), color=color, fontsize=8)
 
 
 def _is_below(height: float, width: float) -> bool:

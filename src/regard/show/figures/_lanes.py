@@ -61,7 +61,9 @@ def lanes(
         ax.set(xlim=(0, _END), ylim=(count - 0.4, -1))
         powers = _powers(attention.logits[row])
         for y, j in enumerate(shown):
-            _lane(ax, y, names[j], localized(f"{scores[j]:.2f}", texts), powers[j], part(weights[j]))
+            hidden = np.isneginf(attention.logits[row, j])
+            written = texts["mechanism"]["rows"]["masked"] if hidden else part(weights[j])
+            _lane(ax, y, names[j], localized(f"{scores[j]:.2f}", texts), powers[j], written)
         if count > len(shown):
             rest = np.delete(weights, shown)
             others = filled(texts["lanes"]["others"], {"n": str(len(rest))})

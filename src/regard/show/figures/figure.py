@@ -187,7 +187,11 @@ def _localize_axis(axis: Axis, texts: Mapping[str, Any]) -> None:
 
 
 def _renamed(label: str, texts: Mapping[str, Any]) -> str:
-    """Return a label of a figure in the language of the texts, if it begins like one of the English ones."""
+    """Return a label of a figure in the language of the texts, where its parts begin like English ones."""
+    return "; ".join(_renamed_part(part, texts) for part in label.split("; "))
+
+
+def _renamed_part(label: str, texts: Mapping[str, Any]) -> str:
     for english, other in zip(TEXTS["figures"].values(), texts["figures"].values(), strict=True):
         if label.startswith(english):
             return str(other) + label.removeprefix(english)

@@ -45,9 +45,9 @@ def page(
     Parameters
     ----------
     shown : array (..., n, d), or an object with weights
-        Queries; or, without keys and values, weights (layers, heads, n, m), an `Attention` or a list of them, as from
-        `record`, the `RecordedCalls` of `regard.torch.record`, a `Translation` or a list of them, the result of
-        `Seq2Seq.heads`, a `LongAttention`, or sections.
+        Queries; or, without keys and values, weights (layers, heads, n, m), a masked array where some pairs are hidden,
+        an `Attention` or a list of them, as from `record`, the `RecordedCalls` of `regard.torch.record`, a
+        `Translation` or a list of them, the result of `Seq2Seq.heads`, a `LongAttention`, or sections.
     keys : array (..., m, d), optional
         Keys.
     values : array (..., m, e), optional

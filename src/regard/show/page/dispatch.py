@@ -139,12 +139,13 @@ def _layer(label: str, part: RecordedCall | NDArray[Any]) -> Layer:
     """Return the weights of a call, and where its values were kept, how much of them each weight contributes."""
     if not isinstance(part, RecordedCall):
         return Layer(label, part)
-    weights, values = part.weights, part.values
+    attention, values = part.attention, part.values
+    weights, masked = attention.weights, attention._masked_weights()
     if values is None or not (np.isfinite(weights).all() and np.isfinite(values).all()):
-        return Layer(label, weights)
+        return Layer(label, masked)
     if values.ndim > 2:  # a head of values serves several of queries
         values = np.repeat(values, weights.shape[-3] // values.shape[-3], axis=-3)
-    return Layer(label, weights, {"contribution": contributions(weights, values)})
+    return Layer(label, masked, {"contribution": contributions(weights, values)})
 
 
 def _is_large(part: RecordedCall | NDArray[Any]) -> bool:

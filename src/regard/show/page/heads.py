@@ -22,6 +22,8 @@ __all__ = [
     "block_labels",
     "group",
     "heads",
+    "later_masked",
+    "marked",
     "measures",
     "of_layers",
     "of_model",
@@ -32,7 +34,7 @@ Array = NDArray[Any]
 
 _EXACT = 1 << 20  # weights up to which a page has all digits of float32
 _MOST = 1 << 22  # weights in a page; more are reduced to the largest of blocks
-_STEP = 65535  # of weights as 16-bit numbers
+_STEP = 65534  # of weights as 16-bit numbers; one more is a masked weight
 _PART = 1 << 22  # weights that are measured at a time
 
 
@@ -122,9 +124,9 @@ def group(
 ) -> dict[str, Any]:
     """Describe heads that attend from the same tokens to the same tokens.
 
-    weights (L, h, n, m); importance (n, m) or (L, h, n, m).
+    weights (L, h, n, m), masked where a query may not see a key; importance (n, m) or (L, h, n, m).
     """
-    numbers = _check.numeric("weights", weights)
+    numbers, mask = _parts(weights)
     array = one_sentence(numbers)
     if not 2 <= array.ndim <= 4 or not array.size:
         hint = "choose one sentence of a batch: weights[:, sentence]" if array.ndim == 5 else ""
@@ -133,19 +135,20 @@ def group(
         )
     needed = checked_importance(importance, numbers.shape)
     array = array.reshape((1,) * (4 - array.ndim) + array.shape)
+    mask = mask.reshape(array.shape)
     size, *_, n, m = array.size, *array.shape
     block = 1
     while size * (1 + len(needed)) // block**2 > _MOST:
         block += 1
-    drawn = _largest(array, block)
-    parts = _importance(array, needed, block)
+    drawn, hidden = _largest(array, block), ~_largest(~mask, block)
+    parts = _importance(array, mask, needed, block)
     return {
         "name": readable(name),
         "layers": labels(_numbers(len(array)) if layers is None else layers, len(array), "layer"),
         "rows": block_labels(rows, n, "query", block),
         "columns": block_labels(columns, m, "key", block),
         "blocks": [block, block],
-        "weights": packed(_rounded(drawn)),
+        "weights": packed(_rounded(drawn, hidden)),
         "step": _STEP if drawn.size > _EXACT else 1,
         "measures": {key: value.tolist() for key, value in measures(array)._asdict().items()}
         | _agreement(parts),
@@ -161,13 +164,31 @@ def block_labels(names: Sequence[str] | None, count: int, noun: str, size: int) 
     return [each[first] if first == last else f"{each[first]} … {each[last]}" for first, last in ends]
 
 
-def _importance(weights: Array, needed: dict[str, Array], block: int) -> list[dict[str, Any]]:
-    """Describe what lies beside weights (L, h, n, m): each importance (n, m) or of the shape of the weights."""
-    shaped = (
-        (name, array if array.ndim == 2 else one_sentence(array).reshape(weights.shape))
-        for name, array in needed.items()
-    )
-    return [described(name, weights, array, _largest(array, block)) for name, array in shaped]
+def _parts(weights: ArrayLike) -> tuple[Array, NDArray[np.bool_]]:
+    """Return the numbers of weights, 0 where they are masked, and where that is."""
+    plain = np.ma.getdata(weights) if isinstance(weights, np.ma.MaskedArray) else weights
+    array = _check.numeric("weights", plain)
+    if not np.ma.is_masked(weights):
+        return array, np.broadcast_to(False, array.shape)
+    mask = np.broadcast_to(np.ma.getmask(weights), array.shape)
+    return np.where(mask, array.dtype.type(0), array), mask
+
+
+def _importance(
+    weights: Array, mask: NDArray[np.bool_], needed: dict[str, Array], block: int
+) -> list[dict[str, Any]]:
+    """Describe what lies beside weights (L, h, n, m): each importance (n, m) or of the shape of the weights.
+
+    That of a masked pair is not known: NaN, as everywhere; of (n, m), that of a pair that is masked in all heads.
+    """
+    parts = []
+    for name, array in needed.items():
+        shared = array.ndim == 2
+        shaped = array if shared else one_sentence(array).reshape(weights.shape)
+        hidden = mask.all(axis=(0, 1)) if shared else mask
+        known = np.where(hidden, np.nan, shaped) if hidden.any() else shaped
+        parts.append(described(name, weights, known, _largest(known, block, np.fmax)))
+    return parts
 
 
 def _agreement(importance: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -182,18 +203,25 @@ def _numbers(count: int) -> list[str]:
     return [str(i + 1) for i in range(count)]
 
 
-def _largest(array: Array, block: int) -> Array:
-    """Return the largest weight of each block of rows and columns."""
+def _largest(array: Array, block: int, larger: np.ufunc = np.maximum) -> Array:
+    """Return the largest number of each block of rows and columns."""
     for axis in (-2, -1) if block > 1 else ():
-        array = np.asarray(np.maximum.reduceat(array, np.arange(0, array.shape[axis], block), axis=axis))
+        array = np.asarray(larger.reduceat(array, np.arange(0, array.shape[axis], block), axis=axis))
     return array
 
 
-def _rounded(array: Array) -> Array:
+def marked(weights: Array, mask: NDArray[np.bool_]) -> Array:
+    """Return weights as the page reads them: -0 where they are masked, 0 elsewhere if they are 0."""
+    marks: Array = np.where(mask, weights.dtype.type(-0.0), weights + weights.dtype.type(0))
+    return marks
+
+
+def _rounded(array: Array, mask: NDArray[np.bool_]) -> Array:
     floats = compact(array)  # float16 ends before _STEP
     if array.size <= _EXACT:
-        return floats
-    return np.asarray(np.rint(np.clip(np.nan_to_num(floats), 0, 1) * _STEP), np.uint16)
+        return marked(floats, mask)
+    steps = np.rint(np.clip(np.nan_to_num(floats), 0, 1) * _STEP)
+    return np.where(mask, _STEP + 1, steps).astype(np.uint16)
 
 
 def heads(groups: Iterable[dict[str, Any]], *, title: str = "") -> Section:
@@ -217,7 +245,7 @@ def of_model(model_heads: AllHeads, importance: Importance = None) -> Section:
     needed = {name: of_tokens(array, source) for name, array in checked.items()}
     parts = (
         ("encoder", model_heads.encoder, source, source, None),
-        ("decoder", model_heads.decoder, model_heads.target_tokens, previous, None),
+        ("decoder", later_masked(model_heads.decoder), model_heads.target_tokens, previous, None),
         ("source", model_heads.source, model_heads.target_tokens, source, needed),
     )
     return heads(
@@ -230,6 +258,12 @@ def of_model(model_heads: AllHeads, importance: Importance = None) -> Section:
     )
 
 
+def later_masked(weights: Array) -> Array:
+    """Return weights (..., n, n) of a decoder, masked where a token comes later."""
+    later = np.triu(np.ones(weights.shape[-2:], bool), 1)
+    return np.ma.array(weights, mask=np.broadcast_to(later, weights.shape))
+
+
 def of_recorded(
     attentions: Sequence[Attention],
     rows: Sequence[str] | None = None,
@@ -238,7 +272,7 @@ def of_recorded(
 ) -> Section:
     """Show the weights of recorded attentions, with the importance of each of their shape."""
     kept = (
-        Layer(attention.name or str(number), attention.weights, importance)
+        Layer(attention.name or str(number), attention._masked_weights(), importance)
         for number, attention in enumerate(attentions, 1)
         if "weights" in vars(attention)
     )
@@ -246,7 +280,7 @@ def of_recorded(
 
 
 class Layer(NamedTuple):
-    """The weights (..., n, m) of a layer, and the importance of the same pairs."""
+    """The weights (..., n, m) of a layer, masked or not, and the importance of the same pairs."""
 
     name: str
     weights: Array
@@ -278,9 +312,13 @@ def _group_of(
     def stacked(arrays: Iterable[Array]) -> Array:
         return np.stack([np.broadcast_to(array, shape).reshape(-1, *shape[-2:]) for array in arrays])
 
+    weights = stacked(np.ma.getdata(layer.weights) for layer, _ in members)
+    if any(np.ma.is_masked(layer.weights) for layer, _ in members):
+        mask = stacked(np.ma.getmaskarray(layer.weights) for layer, _ in members)
+        weights = np.ma.array(weights, mask=mask)
     return group(
         f"{shape[-2]} × {shape[-1]}",
-        stacked(layer.weights for layer, _ in members),
+        weights,
         rows,
         columns,
         layers=[layer.name for layer, _ in members],

@@ -22,7 +22,7 @@ from regard.context import define_logits
 from regard.mask import MaskLike
 from regard.position import BiasLike, BiasObject
 from regard.scores import ScoreLike
-from regard.show.page.heads import block_labels, heads
+from regard.show.page.heads import block_labels, heads, marked
 from regard.show.page.section import Section, packed
 from regard.show.steps import PageText
 
@@ -37,10 +37,11 @@ _NUMBERS = 1 << 20  # of the summaries of all heads together: 4 bytes each
 
 
 class BlockSummary(NamedTuple):
-    """The largest and the mean weight of blocks, each (..., rows, columns) of blocks."""
+    """The largest and the mean weight of blocks, and which are masked as a whole, each (..., rows, columns)."""
 
     maximum: Floats
     mean: Floats
+    masked: NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -101,9 +102,11 @@ class LongAttention:
         return [PageText("pages.undefined", count=count, all=self._lse.size)] if count else []
 
     def summary(self, head: int, side: int) -> BlockSummary:
-        """Return the largest and the mean weight of blocks of a head, up to `side` on each side."""
+        """Summarize the weights of a head in blocks, up to `side` on each side."""
         down, across = _Blocks.of(self.n, side), _Blocks.of(self.m, side)
-        summary = BlockSummary(*np.zeros((2, down.count, across.count), np.float32))
+        shape = down.count, across.count
+        maximum, mean = np.zeros((2, *shape), np.float32)
+        summary = BlockSummary(maximum, mean, np.ones(shape, bool))
         high = max(1, min(down.count, 256 // down.size))
         wide = max(1, _TILE // (high * down.size) // across.size)
         with one_blas_thread():  # for small products, several are slower where other processes compute
@@ -119,14 +122,15 @@ class LongAttention:
         rows, columns = (grid.tokens(part) for grid, part in zip(grids, blocks, strict=True))
         if self._mask is not None and self._mask.classify(slice(head, head + 1), rows, columns) is False:
             return  # all of their weights are 0
-        tile = self._weights(head, rows, columns)
+        tile, masked = self._weights(head, rows, columns)
         starts = [np.arange(0, length, grid.size) for length, grid in zip(tile.shape, grids, strict=True)]
         counts = [np.diff([*first, length]) for first, length in zip(starts, tile.shape, strict=True)]
         summary.maximum[blocks] = _reduced(np.maximum, tile, starts)
         summary.mean[blocks] = _reduced(np.add, tile, starts) / np.outer(*counts)
+        summary.masked[blocks] = _reduced(np.logical_and, masked, starts)
 
-    def _weights(self, head: int, rows: slice, columns: slice) -> Floats:
-        """Return a block of weights of one head."""
+    def _weights(self, head: int, rows: slice, columns: slice) -> tuple[Floats, NDArray[np.bool_]]:
+        """Return a block of weights of one head, and where they are masked."""
         batch_shape = self._layout.batch_shape
         index = tuple(int(i) for i in np.unravel_index(head, batch_shape)) if batch_shape else ()
         region = Region(tuple(slice(i, i + 1) for i in index), rows, columns)
@@ -143,11 +147,11 @@ class LongAttention:
         )
         problem = prepare(q, k, v, score, mask, bias, scale, softcap, "softmax", None)
         logits = define_logits(problem).reshape(extent(rows), extent(columns))
-        lse = self._lse[index][rows]
+        lse, masked = self._lse[index][rows], np.isneginf(logits)
         with np.errstate(all="ignore"):  # as in the attention itself, NaN and inf propagate
             block = logits - np.where(np.isneginf(lse), 0, lse)[:, None].astype(logits.dtype)
             weights: Floats = np.exp(block, out=block).astype(np.float32, copy=False)
-        return weights
+        return weights, masked
 
 
 def _reduced(function: np.ufunc, tile: Array, starts: Sequence[Array]) -> Array:
@@ -168,17 +172,23 @@ def long_section(
     side = max(1, min(_SIDE, int((_NUMBERS / (2 * attention.heads)) ** 0.5)))
     summaries = [attention.summary(head, side) for head in range(attention.heads)]
     down, across = (_Blocks.of(length, side).size for length in (attention.n, attention.m))
-    maximum, mean = (packed(np.stack(parts)[None]) for parts in zip(*summaries, strict=True))
+    maximum, mean, masked = (np.stack(parts)[None] for parts in zip(*summaries, strict=True))
     group = {
         "name": f"{attention.n:,} × {attention.m:,}",
         "layers": ["1"],
         "rows": block_labels(query_labels, attention.n, "query", down),
         "columns": block_labels(key_labels, attention.m, "key", across),
         "blocks": [down, across],
-        "weights": maximum,
+        "weights": packed(marked(maximum, masked)),
         "step": 1,
         "measures": {},
-        "importance": [{"name": PageText("pages.mean"), "of": PageText("pages.meanOf"), "numbers": mean}],
+        "importance": [
+            {
+                "name": PageText("pages.mean"),
+                "of": PageText("pages.meanOf"),
+                "numbers": packed(np.where(masked, np.nan, mean)),
+            }
+        ],
         "warnings": [],
     }
     return replace(heads([group], title=title or PageText("pages.titles.long")), warnings=attention.faults())

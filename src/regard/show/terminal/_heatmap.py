@@ -88,6 +88,7 @@ def heatmap(
     cut = None in shown or None in grid.columns
     legend = column_labels if columns is not None else []
     lines += _notes(grid, legend, top, width, (n, m) if cut else None)
+    lines += ["-: masked"] * bool(cells.missing.any())
     return "\n".join(pad_lines(lines))
 
 

@@ -253,23 +253,35 @@ const regard = {
     return `rgb(${red} ${green} ${blue})`;
   },
 
-  // The colours of a weight under its text, where `top` has the darkest; none for null.
+  // The colours of a weight under its text, where `top` has the darkest; a hatch for null, nothing for undefined.
   tint(element, weight, top = 1) {
-    const [background, color] = weight === null ? ["", ""] : [regard.colour(weight / top), regard.ink(weight / top)];
+    element.classList.toggle("hatched", weight === null);
+    const none = (weight ?? null) === null;
+    const [background, color] = none ? ["", ""] : [regard.colour(weight / top), regard.ink(weight / top)];
     Object.assign(element.style, { background, color });
   },
+
+  // What a hatch means, beside one.
+  hatchKey: (text) => el("span.hatch-key", el("i.hatched"), text),
 
   // Black or white, whichever can be read on the colour of t.
   ink(t) {
     return luminance(shade(t)) > 0.179 ? "#000" : "#fff";
   },
 
-  // Draw the colours of numbers up to `top`, or from -top, into a canvas of so many pixels, row by row.
+  // Draw the colours of numbers up to `top`, or from -top, into a canvas of so many pixels, row by row; NaN is transparent,
+  // so that the hatch behind the canvas is seen.
   paint(canvas, numbers, width, height, top = 1) {
     const table = new Uint32Array(Uint8Array.from(shades().flatMap((colour) => [...colour, 255])).buffer);
+    let hatched = false;
     return pixels(canvas, width, height, ({ buffer }) => {
       const words = new Uint32Array(buffer);
-      for (let i = 0; i < numbers.length; i++) words[i] = table[level(numbers[i] / top)];
+      for (let i = 0; i < numbers.length; i++) {
+        const gap = Number.isNaN(numbers[i]);
+        words[i] = gap ? 0 : table[level(numbers[i] / top)];
+        hatched ||= gap;
+      }
+      canvas.classList.toggle("hatched", hatched);
     });
   },
 

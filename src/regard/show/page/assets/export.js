@@ -242,7 +242,7 @@ function textWidth(text, font = "13px sans-serif") {
 }
 let ruler = null;
 
-const [INK, SOFT, LINE] = ["#1b1e28", "#5a6072", "#dfe2ea"]; // those of base.css on white paper
+const [INK, SOFT] = ["#1b1e28", "#5a6072"]; // those of base.css on white paper
 const MIDDLE = { "text-anchor": "middle" };
 const pictureText = (text, x, y, own = {}) => el("svg:text", { x, y, "font-size": 13, fill: INK, ...own }, text);
 const upright = (text, x, y, own) => pictureText(text, x, y, { ...MIDDLE, ...own, transform: `rotate(-90 ${x} ${y})` });
@@ -265,9 +265,25 @@ const pictureCanvas = (canvas, [x, y, width, height], pixelated = canvas.width <
     "image-rendering": pixelated && "pixelated",
   });
 
-// A heat map with labels: {title, rows, columns, weight(i, j): a number, null if hidden; tone(number): its
-// place between the colours; names: {row, column}}.
-regard.heatPicture = ({ title, rows, columns, weight, tone, names }) =>
+const HATCH = "hatch"; // the id of a pattern
+const hatchPattern = () => {
+  const lines = el("svg:path", { d: "M0 0V5", stroke: "#a9afbf", "stroke-width": 3 });
+  const place = { width: 5, height: 5, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" };
+  return el("svg:defs", el("svg:pattern", { id: HATCH, ...place }, lines));
+};
+const hatchedBox = (x, y, width, height) => el("svg:rect", { x, y, width, height, fill: `url(#${HATCH})` });
+
+const isHatched = (canvas) => canvas.classList.contains("hatched");
+const KEY = 13; // pixels of the height of a hatch and what it means
+const hatchLegend = (x, y, text) => [
+  hatchPattern(),
+  hatchedBox(x, y, 2 * KEY, KEY),
+  pictureText(text, x + 2 * KEY + 8, y + KEY - 2, { fill: SOFT }),
+];
+
+// A heat map with labels: {title, rows, columns, weight(i, j): a number, null if it has none; absence: why, tone(number):
+// its place between the colours; names: {row, column}}. What has no number is hatched.
+regard.heatPicture = ({ title, rows, columns, weight, tone, absence = TEXTS.tools.hidden, names }) =>
   pictured(title, () => {
     const [n, m] = [rows.length, columns.length];
     const numbers = n * m <= 400 && m <= 20;
@@ -291,14 +307,20 @@ regard.heatPicture = ({ title, rows, columns, weight, tone, names }) =>
     ];
     const drawn = n * m > 20_000 ? pixelCells : cells;
     const heat = drawn({ n, m, weight, tone, numbers, x, y, w, h });
-    return [x + w * m + (slanted ? high : 0) + PADDING, y + h * n + PADDING, named, across, down, heat];
+    const [right, bottom] = [x + w * m, y + h * n + PADDING];
+    const hatched = rows.some((_, i) => columns.some((_, j) => weight(i, j) === null)) && [
+      hatchLegend(x, bottom, absence),
+      hatchedBox(x, y, w * m, h * n),
+    ];
+    const size = [right + (slanted ? high : 0) + PADDING, bottom + (hatched ? KEY + PADDING : 0)];
+    return [...size, named, across, down, hatched, heat];
   });
 
 function cells({ n, m, weight, tone, numbers, x, y, w, h }) {
   return Array.from({ length: n * m }, (_, k) => {
     const [i, j] = [Math.floor(k / m), k % m];
     const own = weight(i, j);
-    const [fill, ink] = own === null ? [LINE, INK] : [regard.colour, regard.ink].map((of) => of(tone(own)));
+    const [fill, ink] = own === null ? ["none", INK] : [regard.colour, regard.ink].map((of) => of(tone(own)));
     const box = { x: x + j * w, y: y + i * h, width: w, height: h };
     const text = () => pictureText(regard.weight(own, 3), box.x + w / 2, box.y + h / 2 + 4.5, { ...MIDDLE, fill: ink });
     return [el("svg:rect", { ...box, fill, stroke: "#fff", "stroke-width": numbers ? 2 : 0 }), numbers && text()];
@@ -306,7 +328,7 @@ function cells({ n, m, weight, tone, numbers, x, y, w, h }) {
 }
 
 function pixelCells({ n, m, weight, tone, x, y, w, h }) {
-  const numbers = Float64Array.from({ length: n * m }, (_, k) => tone(weight(Math.floor(k / m), k % m) ?? 0));
+  const numbers = Float64Array.from({ length: n * m }, (_, k) => tone(weight(Math.floor(k / m), k % m) ?? NaN));
   return pictureCanvas(regard.paint(el("canvas"), numbers, m, n), [x, y, w * m, h * n], true);
 }
 
@@ -320,8 +342,13 @@ regard.canvasPicture = (title, across, side, make) =>
     const parts = pictures.map(({ canvas, label }, k) => {
       const [x, y] = [PADDING + (k % columns) * (side + PADDING), 2 * PADDING + 16 + Math.floor(k / columns) * line];
       const text = pictureText(clipped(label), x + side / 2, y + heights[k] + 16, MIDDLE);
-      return [pictureCanvas(canvas, [x, y, side, heights[k]]), text];
+      const box = [x, y, side, heights[k]];
+      return [isHatched(canvas) && hatchedBox(...box), pictureCanvas(canvas, box), text];
     });
     const lines = Math.ceil(pictures.length / columns);
-    return [PADDING + columns * (side + PADDING), 2 * PADDING + 20 + lines * line, parts];
+    const bottom = 2 * PADDING + 20 + lines * line;
+    const size = [PADDING + columns * (side + PADDING), bottom];
+    const hatched = pictures.find(({ canvas }) => isHatched(canvas));
+    if (!hatched) return [...size, parts];
+    return [size[0], bottom + KEY + PADDING, hatchLegend(PADDING, bottom, hatched.canvas.absence), parts];
   });

@@ -104,7 +104,7 @@ function unpackedGroup(group) {
     const stored = data.subarray(k * size, (k + 1) * size);
     if (group.step === 1) return stored;
     const weights = new Float32Array(size);
-    for (let i = 0; i < size; i++) weights[i] = stored[i] / group.step;
+    for (let i = 0; i < size; i++) weights[i] = stored[i] > group.step ? -0 : stored[i] / group.step;
     return weights;
   };
   const parts = unpackedImportance(group.importance);
@@ -197,13 +197,9 @@ function smallCanvas(group, position, state) {
   const { n, m } = group;
   const layers = layersOf(group.head(position), group.importanceOf(position), m, state);
   const block = Math.max(1, Math.ceil(Math.max(n, m) / THUMB));
-  const canvas = blockPicture(
-    el("canvas", { "aria-hidden": "true" }),
-    (layers[state.shown] ?? layers[0])(),
-    n,
-    m,
-    block,
-  );
+  const layer = (layers[state.shown] ?? layers[0])();
+  const all = [n, m].map((last) => ({ first: 0, last }));
+  const canvas = blockPicture(el("canvas", { "aria-hidden": "true" }), layer, m, all, block);
   canvas.style.setProperty("aspect-ratio", `${canvas.width} / ${canvas.height}`);
   return canvas;
 }

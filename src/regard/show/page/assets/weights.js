@@ -37,14 +37,18 @@ regard.selection = () => {
 };
 
 // Functions that make the layers of weights (n, m): they themselves, each importance {name, numbers, hits, rows, chance}, and
-// what differs from it where rows were counted. state.log says whether colours stand for logarithms.
+// what differs from it where rows were counted. state.log says whether colours stand for logarithms. A number that is `absent`
+// stands for none.
 function layersOf(weights, importance, m, state) {
   const { weights: text, difference, ...known } = TEXTS.layers;
   const made = (numbers, darkest, layer) => () => layerOf(numbers(), darkest, layer, state);
   const shares = (sizes) => regard.darkest(sizes, m);
+  const hidden = { absent: (x) => Object.is(x, -0), absence: TEXTS.tools.hidden }; // as heads.py marks it
+  const masked = importance.length > 0 && weights.some(hidden.absent);
+  const unknown = { absent: Number.isNaN, absence: masked ? TEXTS.tools.either : TEXTS.tools.unknown };
   const all = importance.map((part) => {
     const own = Object.hasOwn(known, part.name) ? known[part.name] : { ...known.importance, name: part.name };
-    const layer = { ...own, ...part, name: own.name, title: own.name };
+    const layer = { ...unknown, ...own, ...part, name: own.name, title: own.name };
     const name = `${text.name} \u2212 ${own.name}`;
     return { ...part, layer, differing: { ...layer, ...difference, name, title: name } };
   });
@@ -52,7 +56,7 @@ function layersOf(weights, importance, m, state) {
     made(() => numbers, regard.largest, layer),
     rows !== undefined && made(() => differences(weights, numbers, m), shares, differing),
   ]);
-  const first = made(() => weights, shares, { ...all[0]?.layer, ...text, title: "" });
+  const first = made(() => weights, shares, { ...all[0]?.layer, ...text, ...hidden, title: "" });
   return [first, ...beside.flat()].filter(Boolean);
 }
 
@@ -62,7 +66,7 @@ function layerOf(numbers, darkest, layer, state) {
   const signed = numbers.some((x) => x < 0);
   const scale = darkest(signed ? numbers.map(Math.abs) : numbers);
   const below = (x) => Math.max(0.02, 1 + Math.log10(x / scale) / DECADES);
-  const tone = (x) => (!state.log ? x / scale : x ? Math.sign(x) * below(Math.abs(x)) : 0);
+  const tone = (x) => (!state.log ? x / scale : x === 0 ? 0 : Math.sign(x) * below(Math.abs(x)));
   return { ...layer, numbers, signed, scale, tone };
 }
 
@@ -122,9 +126,9 @@ regard.weightsView = (data, options) => {
   const { links = [], left = "column", warnings = [], titles, state, redraw = () => {} } = options;
   const { rows, columns, weights, importance, names } = data;
   const m = columns.length;
-  const at = (row, column, { numbers } = model.layer) => {
+  const at = (row, column, { numbers, absent } = model.layer) => {
     const number = numbers[row * m + column];
-    return Number.isNaN(number) && numbers !== model.layers[0].numbers ? null : number; // an importance is not known
+    return absent(number) ? null : number;
   };
   const linked = new Set(links.map(([column, row]) => row * m + column));
   const model = { rows, columns, links, left, names, at, linked, selection: regard.selection() };
@@ -166,10 +170,10 @@ regard.weightsView = (data, options) => {
 function colourScale(model, state) {
   const element = el("p.colour-scale");
   const refresh = () => {
-    const { scale, signed } = model.layer;
+    const { scale, signed, numbers, absent, absence } = model.layer;
     const least = signed ? -scale : state.log ? scale / 10 ** DECADES : 0;
     const [low, high] = [least, scale].map((x) => regard.format(x, x ? digitsFor(model.columns) : 0));
-    put(element, regard.colourBar(low, high, signed ? -1 : 0));
+    put(element, regard.colourBar(low, high, signed ? -1 : 0), numbers.some(absent) && regard.hatchKey(absence));
   };
   return { element, refresh, retint: refresh };
 }
@@ -279,7 +283,7 @@ function tokens(model, side, alignment) {
       button.toggleAttribute("data-chosen", chosen);
       const shown = of !== null && (selection[side] === null || chosen);
       const pair = side === "row" ? [index, of] : [of, index];
-      const weight = shown ? model.at(...pair) : null;
+      const weight = shown ? model.at(...pair) : undefined;
       values[index].textContent = shown ? numberText(model, ...pair) : "";
       regard.tint(button, weight && model.layer.tone(weight));
     });
@@ -377,7 +381,6 @@ const SPACED = 17; // between two labels, where there is no room for all
 const PAPER = [660, 880]; // across and down a page of A4
 const SCREEN = [0.9, 736]; // of the height of the window, and pixels, as in weights.css
 const NUMBERED = 34; // of a cell that has its number in it
-const MOST_PIXELS = 4096; // of a side of the canvas
 
 function canvasMatrix(model) {
   const [n, m] = [model.rows.length, model.columns.length];
@@ -385,19 +388,24 @@ function canvasMatrix(model) {
   const canvas = el("canvas", { tabindex: "0", role: "img", "aria-label": label });
   const left = el("div.row-labels", { "aria-hidden": "true" });
   const above = el("div.column-labels", { "aria-hidden": "true" });
-  const inner = el("div.matrix-inner", above, left, canvas);
+  const stage = el("div.matrix-stage", above, left, canvas);
+  const inner = el("div.matrix-inner", stage);
   const box = el("div.matrix", inner);
   const enlarge = el("button.quiet", { onclick: () => state.zoom(!state.close) });
-  const state = { cell: 0, canvas, left, above, box, inner, enlarge, pixels: null, close: false };
+  const state = { cell: 0, canvas, left, above, box, inner, stage, enlarge, pixels: null, close: false };
   const draw = () => {
     const { row, column } = model.selection.get();
     for (const label of left.children) label.toggleAttribute("data-chosen", label.index === row);
     for (const label of above.children) label.toggleAttribute("data-chosen", label.index === column);
     drawMatrix(state, model);
   };
+  const place = () => {
+    placeVisible(state, model);
+    draw();
+  };
   const layout = () => {
     placeMatrix(state, model);
-    draw();
+    place();
   };
   state.zoom = (close) => {
     state.close = close;
@@ -405,6 +413,7 @@ function canvasMatrix(model) {
     scrollToCell(state, model.selection.get());
   };
   model.selection.onChange(draw);
+  on(box, "scroll", regard.later(place), { passive: true });
   const refresh = () => {
     state.pixels = null;
     draw();
@@ -418,10 +427,9 @@ function canvasMatrix(model) {
   return { element: el("div", box, enlarge), layout, refresh, retint };
 }
 
-// Choose the size of the cells, all of which fit into the view unless they are enlarged, and place the labels beside
-// them: where there is no room for all, of every k-th token.
+// Choose the size of the cells, all of which fit into the view unless they are enlarged.
 function placeMatrix(state, model) {
-  const { left, above, box, canvas, inner, enlarge } = state;
+  const { left, box, inner, enlarge } = state;
   const [n, m] = [model.rows.length, model.columns.length];
   const [across, down] = regard.printing() ? PAPER : [Infinity, Math.min(SCREEN[0] * innerHeight, SCREEN[1])];
   const width = Math.min(box.clientWidth, across) - 2;
@@ -431,26 +439,48 @@ function placeMatrix(state, model) {
   const slant = high * 0.6; // how far the last label leans to the right
   const [x, y] = [wide + 8, high * 0.8 + 16];
   const whole = Math.min(LARGEST, (width - x - slant) / m, (down - y - LEGIBLE) / n);
-  const closest = Math.min(NUMBERED, MOST_PIXELS / Math.max(n, m));
-  enlarge.hidden = regard.printing() || closest <= whole;
+  enlarge.hidden = regard.printing() || NUMBERED <= whole;
   put(enlarge, state.close ? SHOWN.whole : SHOWN.enlarge);
-  const room = state.close && !regard.printing() ? Math.max(closest, whole) : whole;
+  const room = state.close && !regard.printing() ? Math.max(NUMBERED, whole) : whole;
   const cell = room >= LEGIBLE ? Math.floor(room) : room;
+  const size = { width: x + cell * m + slant, height: y + cell * n + LEGIBLE / 2 };
+  Object.assign(state, { cell, corner: [x, y], size, labelled: [wide, high] });
+  sized(inner, size);
+}
+
+const sized = (element, sizes) =>
+  Object.entries(sizes).forEach(([name, size]) => element.style.setProperty(name, `${size}px`));
+
+// Place the canvas, which has the cells that are in view, and their labels.
+function placeVisible(state, { rows, columns }) {
+  const { left, above, box, canvas, stage, cell, size } = state;
+  if (!cell || !box.clientWidth) return; // not shown
+  const [x, y] = state.corner;
+  const [wide, high] = state.labelled;
+  const [across, down] = regard.printing() ? [Infinity, Infinity] : [box.clientWidth, box.clientHeight];
+  const view = { width: Math.min(size.width, across), height: Math.min(size.height, down) };
+  state.rows = inView(rows, cell, box.scrollTop, view.height - y);
+  state.columns = inView(columns, cell, box.scrollLeft, view.width - x);
+  sized(stage, view);
+  sized(canvas, { left: x, top: y, width: state.columns.length, height: state.rows.length });
+  put(left, state.rows.labels);
+  put(above, state.columns.labels);
+  for (const label of left.children) sized(label, { width: wide, top: y + label.at, left: 0 });
+  for (const label of above.children) sized(label, { "max-width": high, left: x + label.at, top: y - 6 });
+}
+
+// The tokens of a side of which so many pixels are in view, from `start` on, and their labels: where there is no room for
+// all, of every k-th token.
+function inView(texts, cell, start, room) {
+  const length = Math.min(cell * texts.length - start, room);
+  const [first, last] = [Math.floor(start / cell), Math.min(texts.length, Math.ceil((start + length) / cell))];
   const every = cell >= LEGIBLE ? 1 : Math.ceil(SPACED / cell);
-  if (every !== state.every) {
-    const labels = (texts) => texts.map((text, index) => index % every === 0 && Object.assign(bdi(text), { index }));
-    put(left, labels(model.rows));
-    put(above, labels(model.columns));
+  const labels = [];
+  for (let index = every * Math.ceil(first / every); index < last; index += every) {
+    const at = cell * (index + 0.5) - start;
+    if (at >= 0 && at <= length) labels.push(Object.assign(bdi(texts[index]), { index, at }));
   }
-  Object.assign(state, { cell, every, corner: [x, y] });
-  const style = (element, sizes) =>
-    Object.entries(sizes).forEach(([name, size]) => element.style.setProperty(name, `${size}px`));
-  style(inner, { width: x + cell * m + slant, height: y + cell * n + LEGIBLE / 2 });
-  style(canvas, { left: x, top: y, width: cell * m, height: cell * n });
-  for (const label of left.children) style(label, { width: wide, top: y + cell * (label.index + 0.5), left: 0 });
-  for (const label of above.children) {
-    style(label, { "max-width": high, left: x + cell * (label.index + 0.5), top: y - 6 });
-  }
+  return { start, length, room, first, last, labels };
 }
 
 const longestText = (texts, { fontSize, fontFamily }) =>
@@ -460,42 +490,48 @@ const longestText = (texts, { fontSize, fontFamily }) =>
   ) + 2;
 
 // Scroll to a cell of an enlarged matrix.
-function scrollToCell({ box, cell, corner }, { row, column }) {
-  const to = (index, start, size) => start + ((index ?? 0) + 0.5) * cell - size / 2;
-  box.scrollTo(to(column, corner[0], box.clientWidth), to(row, corner[1], box.clientHeight));
+function scrollToCell({ box, cell, rows, columns }, { row, column }) {
+  const to = (index, { room }) => ((index ?? 0) + 0.5) * cell - room / 2;
+  box.scrollTo(to(column, columns), to(row, rows));
 }
 
 function drawMatrix(state, model) {
-  const { canvas, cell } = state;
+  const { canvas, cell, rows, columns } = state;
   const [n, m] = [model.rows.length, model.columns.length];
   if (!cell || !n || !m) return;
-  const context = regard.sharp(canvas, cell * m, cell * n);
+  const context = regard.sharp(canvas, columns.length, rows.length);
+  context.translate(-columns.start, -rows.start);
   const block = Math.ceil(1 / cell); // cells of a pixel
-  if (block !== state.block) state.pixels = null;
-  state.block = block;
-  state.pixels ??= blockPicture(el("canvas"), model.layer, n, m, block);
+  const part = [rows.first, rows.last, columns.first, columns.last, block].join();
+  if (part !== state.part) state.pixels = null;
+  state.part = part;
+  state.pixels ??= blockPicture(el("canvas"), model.layer, m, [rows, columns], block);
+  canvas.classList.toggle("hatched", isHatched(state.pixels));
   context.imageSmoothingEnabled = false;
-  context.drawImage(state.pixels, 0, 0, cell * block * state.pixels.width, cell * block * state.pixels.height);
-  if (cell >= LEGIBLE) drawGaps(context, state, n, m);
-  if (cell >= NUMBERED) writeNumbers(context, model, cell);
+  const size = [state.pixels.width, state.pixels.height].map((pixels) => cell * block * pixels);
+  context.drawImage(state.pixels, columns.first * cell, rows.first * cell, ...size);
+  if (cell >= LEGIBLE) drawGaps(context, state);
+  if (cell >= NUMBERED) writeNumbers(context, state, model);
   drawSelection(context, state, model);
 }
 
-// The number of the largest size in each block as a pixel, so that thin lines stay visible.
-function blockPicture(canvas, { numbers, tone }, n, m, block) {
-  const [h, w] = [Math.ceil(n / block), Math.ceil(m / block)];
-  const most = block === 1 ? numbers : new Float32Array(h * w);
-  for (let i = 0, k = 0; i < n && block > 1; i++) {
-    const row = Math.floor(i / block) * w;
-    for (let j = 0; j < m; j++, k++) {
-      const at = row + Math.floor(j / block);
-      if (Math.abs(numbers[k]) > Math.abs(most[at])) most[at] = numbers[k];
+// Of some rows and columns of numbers (n, m), the number of the largest size in each block as a pixel, so that thin lines
+// stay visible; a hatch where there is none.
+function blockPicture(canvas, { numbers, tone, absent, absence }, m, [rows, columns], block) {
+  const [h, w] = [rows, columns].map(({ first, last }) => Math.ceil((last - first) / block));
+  const most = new Float64Array(h * w).fill(NaN);
+  for (let i = rows.first; i < rows.last; i++) {
+    const row = Math.floor((i - rows.first) / block) * w;
+    for (let j = columns.first; j < columns.last; j++) {
+      const at = row + Math.floor((j - columns.first) / block);
+      const number = numbers[i * m + j];
+      if (!absent(number) && !(Math.abs(number) <= Math.abs(most[at]))) most[at] = number || 0;
     }
   }
-  return regard.paint(canvas, most.map(tone), w, h);
+  return Object.assign(regard.paint(canvas, most.map(tone), w, h), { absence });
 }
 
-function drawGaps(context, { cell }, n, m) {
+function drawGaps(context, { cell, rows, columns }) {
   context.strokeStyle = regard.themeColour("--paper");
   context.lineWidth = 1;
   context.beginPath();
@@ -503,23 +539,24 @@ function drawGaps(context, { cell }, n, m) {
     context.moveTo(x, y);
     context.lineTo(toX, toY);
   };
-  for (let i = 1; i < n; i++) line(0, i * cell, m * cell, i * cell);
-  for (let j = 1; j < m; j++) line(j * cell, 0, j * cell, n * cell);
+  const ends = [rows, columns].map(({ first, last }) => [first * cell, last * cell]);
+  for (let i = rows.first + 1; i < rows.last; i++) line(ends[1][0], i * cell, ends[1][1], i * cell);
+  for (let j = columns.first + 1; j < columns.last; j++) line(j * cell, ends[0][0], j * cell, ends[0][1]);
   context.stroke();
 }
 
-function writeNumbers(context, model, cell) {
+function writeNumbers(context, { cell, rows, columns }, model) {
   context.font = "12px system-ui, sans-serif";
   context.textAlign = "center";
   context.textBaseline = "middle";
-  model.rows.forEach((_, i) =>
-    model.columns.forEach((_, j) => {
+  for (let i = rows.first; i < rows.last; i++) {
+    for (let j = columns.first; j < columns.last; j++) {
       const weight = model.at(i, j);
-      if (!(Math.abs(weight) >= 0.005)) return;
+      if (!(Math.abs(weight) >= 0.005)) continue;
       context.fillStyle = regard.ink(model.layer.tone(weight));
       context.fillText(regard.format(weight, 2), (j + 0.5) * cell, (i + 0.5) * cell + 0.5, cell - 2);
-    }),
-  );
+    }
+  }
 }
 
 function drawSelection(context, { cell }, model) {
@@ -542,12 +579,13 @@ function drawSelection(context, { cell }, model) {
 
 const within = (index, count) => Math.min(count - 1, Math.max(0, index));
 
-function pointAtCells({ canvas }, model) {
+function pointAtCells(state, model) {
+  const { canvas } = state;
   const cellOf = (event) => {
     const box = canvas.getBoundingClientRect();
-    const index = (share, count) => within(Math.floor(share * count), count);
-    const row = index((event.clientY - box.top) / box.height, model.rows.length);
-    return { row, column: index((event.clientX - box.left) / box.width, model.columns.length) };
+    const index = (at, { start }, { length }) => within(Math.floor((start + at) / state.cell), length);
+    const row = index(event.clientY - box.top, state.rows, model.rows);
+    return { row, column: index(event.clientX - box.left, state.columns, model.columns) };
   };
   const [show, leave] = pointing(model, cellOf);
   on(canvas, "pointermove", show);
@@ -592,9 +630,10 @@ function exportedMatrix(model) {
 function matrixBar(model) {
   const { rows, columns, layer } = model;
   const names = { ...model.names, column: model.names.column.replace(/^./, (x) => x.toUpperCase()) };
-  const table = () => ({ rows, columns, numbers: rows.map((_, i) => columns.map((_, j) => model.at(i, j) ?? NaN)) });
+  const table = () => ({ rows, columns, numbers: regard.parts(Array.from(layer.numbers), columns.length) });
   const weight = (i, j) => model.at(i, j);
-  const svg = () => regard.heatPicture({ title: model.title(), rows, columns, weight, tone: layer.tone, names });
+  const { tone, absence } = layer;
+  const svg = () => regard.heatPicture({ title: model.title(), rows, columns, weight, tone, absence, names });
   const written = Math.max(rows.length, columns.length) <= MOST_WRITTEN;
   return regard.exportBar(exportedName(layer.name), () => ({
     svg,

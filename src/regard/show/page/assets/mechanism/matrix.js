@@ -96,14 +96,13 @@ function heat({ rowLabels, columnLabels, pick, names = NAMES.general, ...rest })
   const cell = (i, j) => {
     const element = el("button", { "aria-pressed": "false", onclick: () => pick(i, j) });
     let [weight, top, fine] = [undefined, 1, 0];
-    const text = () => (weight === null ? TEXTS.computing.hidden : regard.weight(weight, 4));
+    const text = () => (weight === null ? TEXTS.tools.hidden : regard.weight(weight, 4));
     regard.tooltip(element, () => el("span", bdi(rowLabels[i]), " \u2192 ", bdi(columnLabels[j]), COLON, text()));
     const retint = () => regard.tint(element, weight, top);
     const set = (x, all, picked) => {
       if (element.getAttribute("aria-pressed") !== String(picked)) element.setAttribute("aria-pressed", String(picked));
       if (x === weight && all.top === top && all.fine === fine) return;
       [weight, top, fine] = [x, all.top, all.fine];
-      element.classList.toggle("masked", x === null);
       retint();
       element.textContent = regard.weight(x, regard.digits);
       const said = { query: rowLabels[i], key: columnLabels[j], weight: text() };
@@ -118,5 +117,12 @@ function heat({ rowLabels, columnLabels, pick, names = NAMES.general, ...rest })
     const [weight, tone] = [(i, j) => weights[i][j], (x) => x / top];
     return regard.heatPicture({ title: rest.title, ...labels, weight, tone, names: axes });
   };
-  return matrix({ ...rest, rowLabels, columnLabels, kind, cell, skip: [], picture });
+  const made = matrix({ ...rest, rowLabels, columnLabels, kind, cell, skip: [], picture });
+  const key = regard.hatchKey(TEXTS.tools.hidden);
+  made.element.append(key);
+  const set = (weights, ...picked) => {
+    made.set(weights, ...picked);
+    key.hidden = !weights.flat().includes(null);
+  };
+  return { ...made, set };
 }

@@ -121,7 +121,7 @@ function written(x, digits) {
 function bar(cell, weight) {
   const share = Number.isFinite(weight) ? Math.min(1, Math.max(0, weight)) : 0;
   const fill = el("span.bar", { "aria-hidden": "true", style: { height: `${100 * share}%` } });
-  cell.prepend(el("span", { class: weight === null ? "well masked" : "well", "aria-hidden": "true" }, fill));
+  cell.prepend(el("span", { class: weight === null ? "well hatched" : "well", "aria-hidden": "true" }, fill));
 }
 
 function numbered(name, parts, names) {

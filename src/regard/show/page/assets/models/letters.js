@@ -151,6 +151,7 @@ regard.view("letters", (root, data, { section }) => {
     el("p.sentence", { "aria-live": "polite" }),
     el("p.soft"),
   ];
+  const later = regard.hatchKey(texts.later);
   const list = el("div.shares");
   const comes = () =>
     largestShares(
@@ -180,7 +181,7 @@ regard.view("letters", (root, data, { section }) => {
     told,
     el(
       "div.letters-parts",
-      el("div", el("div.row", el("span.soft", texts.head), head.element), row),
+      el("div", el("div.row", el("span.soft", texts.head), head.element), row, later),
       el("div", el("p.soft", texts.comes, " ", exported), list),
     ),
   );
@@ -194,6 +195,7 @@ regard.view("letters", (root, data, { section }) => {
     const unknown = [...new Set(state.text)].filter((letter) => !model.letters.includes(letter));
     left.hidden = !unknown.length;
     put(left, filled(texts.unknown, { letters: unknown.join(" ") }));
+    later.hidden = true;
     if (!answer) return [row, told, list].forEach((part) => put(part));
     fillLetters();
     put(list, shareRows(comes()));
@@ -211,6 +213,7 @@ regard.view("letters", (root, data, { section }) => {
       cell.setAttribute("aria-label", visibleLetter(name) + COLON + (t > from ? texts.later : regard.percent(line[t])));
       return put(cell, visibleLetter(name));
     });
+    later.hidden = from === read.length - 1;
     regard.roving([cells]);
     regard.renew(row, cells);
     present = { read, from, line: line.slice(0, from + 1) };
