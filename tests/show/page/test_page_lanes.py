@@ -23,6 +23,15 @@ INSIDE = """element => {
 }"""
 
 
+TOUCHING = """() => {
+    const texts = [...document.querySelectorAll(".lanes text")];
+    const boxes = texts.map((text) => [text.textContent, text.getBoundingClientRect()]);
+    const near = (a, b) => a.left < b.right + 3 && b.left < a.right + 3 && a.top < b.bottom && b.top < a.bottom;
+    return boxes.flatMap(([text, box], i) =>
+        boxes.slice(0, i).filter(([, other]) => near(box, other)).map(([other]) => [other, text]));
+}"""
+
+
 def many(n: int) -> tuple[HtmlPage, Any]:
     """A page of n words that attend to each other, and its numbers."""
     arrays = np.random.default_rng(n).normal(size=(3, n, 3)) * 2
@@ -45,6 +54,19 @@ def test_of_many_keys_the_best_are_shown_and_the_others_together(opened: Any, wi
         assert row(tab, "weight") == texts(weights)[0][best[0] : best[0] + 1] + [
             texts(weights)[0][j] for j in best[1:]
         ]
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("language", ["en", "fr", "de"])
+def test_numbers_of_a_lane_stand_apart(opened: Any, language: str, width: int) -> None:
+    large = np.array([[11.0, -11.0], [2.0, 3.0], [-11.0, 11.0]])
+    words = ["x1", "x2", "x3"]
+    shown = page(large, large, large, mask=regard.mask.causal(), query_labels=words, language=language)
+    tab = opened(shown, width=width, height=800)
+    for word in words:
+        tab.get_by_role("radio", name=word, exact=True).click()
+        assert tab.locator(".lanes text").count() > 6
+        assert tab.evaluate(TOUCHING) == []
 
 
 @pytest.mark.parametrize("all_keys", [False, True])

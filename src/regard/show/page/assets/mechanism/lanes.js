@@ -7,8 +7,8 @@ const SPAN = 34; // of all shares in the picture
 
 // The places of a picture, wide or narrow.
 const WIDE = {
-  ...{ width: 700, lane: 44, head: 26, name: 0, track: [128, 248], number: 296, exp: [316, 396], power: 446 },
-  ...{ share: 510, flow: [520, 584], bars: [592, 696], line: 20 },
+  ...{ width: 700, lane: 44, head: 26, name: 0, track: [128, 248], number: 296, exp: [312, 384], power: 430 },
+  ...{ share: 516, flow: [526, 584], bars: [592, 696], line: 20 },
 };
 const NARROW = {
   ...{ width: 340, lane: 62, head: 0, name: 0, track: [9, 112], number: 160, exp: [178, 230], power: 280 },
