@@ -2,7 +2,6 @@
 
 import re
 import unicodedata
-from collections.abc import Sequence
 from itertools import groupby, pairwise
 from typing import Any
 
@@ -36,8 +35,7 @@ def blocked(ids: list[int], most: int | None, copies: int = 0) -> list[int]:
     found = [0, START] if ids.count(UNKNOWN) < copies else [0, START, UNKNOWN]
     if most is None:
         return found
-    if not ids:
-        found.append(END)
+    found += [END] * (not ids)  # an output has a token
     for size in range(1, (len(ids) + 1) // (most + 1) + 1):
         tail = ids[len(ids) + 1 - (most + 1) * size :]
         if tail[size:] == tail[:-size] and UNKNOWN not in tail:
@@ -56,8 +54,7 @@ class TextRules:
 
     def encode(self, tokens: list[str]) -> list[int]:
         """Return the ids of tokens."""
-        lower = self.rules["lower"] and self.kind != "subwords"
-        texts = map(lowered, tokens) if lower else tokens
+        texts = map(lowered, tokens) if self.rules["lower"] and self.kind != "subwords" else tokens
         return [self.ids.get(text, self.ids.get(text.translate(APOSTROPHES), UNKNOWN)) for text in texts]
 
     def tokenize(self, text: str) -> list[str]:
@@ -88,9 +85,7 @@ class TextRules:
 
     def token_text(self, token: str) -> str:
         """Return a token without marks of spaces."""
-        if self.kind == "subwords":
-            return token.replace(BEGIN, "")
-        return token if self.kind == "tokens" else self.detokenize([token])
+        return token.replace(BEGIN, "") if self.kind == "subwords" else self.detokenize([token])
 
     def copy_token(self, token: str, source: "TextRules") -> str:
         """Return a token of the source as a token of this side."""
@@ -116,31 +111,23 @@ class TextRules:
 
     def _merged(self, word: str) -> list[str]:
         """Merge the pair of the highest score, the first of equals, until no pair is a piece."""
-        pieces, scores = list(word), self._pairs(word)
+        pieces, scores = list(word), [self.scores.get(a + b, NEVER) for a, b in pairwise(word)]
         while (most := max(scores, default=NEVER)) > NEVER:
             i = scores.index(most)
-            start = max(i - 1, 0)
             pieces[i : i + 2] = [pieces[i] + pieces[i + 1]]
-            scores[start : i + 2] = self._pairs(pieces[start : i + 2])
+            near = slice(max(i - 1, 0), i + 2)
+            scores[near] = [self.scores.get(a + b, NEVER) for a, b in pairwise(pieces[near])]
         return pieces
-
-    def _pairs(self, pieces: Sequence[str]) -> list[float]:
-        """Return the score of each two pieces in a row as one."""
-        return [self.scores.get(first + second, NEVER) for first, second in pairwise(pieces)]
 
     def _likeliest(self, word: str) -> list[str]:
         """Choose the segmentation with the largest sum of scores."""
-        unknown, best = min(self.scores.values()) - 10, [(0.0, 0)]  # the sum, and where the last piece begins
+        unknown, best = min(self.scores.values()) - 10, [(0.0, 0)]  # the sum, and the size of the last piece
         for end in range(1, len(word) + 1):
-            starts = range(max(0, end - self.longest), end)
-            sums = (
-                (best[i][0] + self.scores.get(word[i:end], unknown if i + 1 == end else NEVER), -i)
-                for i in starts
-            )
-            total, start = max(sums)
-            best.append((total, -start))
-        pieces, end = list[str](), len(word)
-        while end:
-            pieces.append(word[best[end][1] : end])
-            end = best[end][1]
+            lasts = (word[start:end] for start in range(max(0, end - self.longest), end))
+            scored = ((self.scores.get(last, NEVER if last[1:] else unknown), len(last)) for last in lasts)
+            best.append(max((best[end - size][0] + score, size) for score, size in scored))
+        pieces = list[str]()
+        while word:
+            pieces.append(word[-best[len(word)][1] :])
+            word = word[: -len(pieces[-1])]
         return pieces[::-1]
