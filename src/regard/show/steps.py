@@ -49,9 +49,10 @@ def localized(number: str, texts: Mapping[str, Any] = TEXTS) -> str:
 
 
 class PageText(str):
-    """A text that pages have in their language: its place in the texts of pages, and its parts. As a string, English.
+    """A sentence that a page writes in its own language; as a string, it is English.
 
-    A part may be a number, another text of pages, or a list of them.
+    `place`: the keys of its template in `texts`, such as "pages.titles.heads"; `parts`: what the template's braces are
+    filled with: numbers, other such sentences, or lists of them.
     """
 
     place: str
