@@ -9,7 +9,7 @@ import itertools
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from regard.cli import main
@@ -238,6 +238,10 @@ def test_a_doubtful_delimiter_is_an_error(lines: list[str], columns: list[str | 
     delimiter=st.sampled_from(",;\t|"),
     quoting=st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]),
 )
+@example(
+    rows=[("a", "b"), *[(";", ";")] * 5], delimiter=",", quoting=csv.QUOTE_MINIMAL
+)  # also looks like a header
+@pytest.mark.filterwarnings("ignore:.*looks like the names of columns and is taken for a pair")
 def test_a_delimiter_is_never_mistaken_in_silence(
     rows: list[tuple[str, str]], delimiter: str, quoting: int
 ) -> None:
